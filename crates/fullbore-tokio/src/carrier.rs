@@ -48,6 +48,15 @@ pub(crate) struct Moved {
 /// The result of a call, or its name and error.
 pub(crate) type Done = Result<Moved, (&'static str, Errno)>;
 
+/// Returns the result of a call that has moved bytes, or found the end.
+pub(crate) fn moved(bytes: usize, spliced: bool, refused: bool) -> Done {
+    Ok(Moved {
+        bytes,
+        spliced,
+        refused,
+    })
+}
+
 /// The most bytes that one splice(2) moves: more than a private pipe holds.
 const MOST: usize = 1 << 30;
 
@@ -110,7 +119,7 @@ impl Carrier {
         let mut refused = false;
         if let Carrier::Piped { pipe, held, .. } = self {
             let from = (pipe.pipe.reader.as_fd(), None);
-            let moved = match shape {
+            let sent = match shape {
                 Kind::Socket if waits(sink, shape) => Err(Errno::OPNOTSUPP),
                 Kind::Socket => without_sigpipe(|| splice_once(from, (sink, None), *held)),
                 Kind::File => {
@@ -118,21 +127,17 @@ impl Carrier {
                 }
                 _ => splice_once(from, (sink, None), *held),
             };
-            match outcome::of(Call::Splice, (Kind::Own, shape), moved, None) {
+            match outcome::of(Call::Splice, (Kind::Own, shape), sent, None) {
                 Outcome::Moved(bytes) => {
                     *held -= bytes;
                     if *held == 0 {
                         self.give_back();
                     }
-                    return Ok(Moved {
-                        bytes,
-                        spliced: true,
-                        refused,
-                    });
+                    return moved(bytes, true, refused);
                 }
                 // write(2) either sends the bytes, or returns the reason why not.
                 Outcome::Refused | Outcome::RefusedOrPending(_) => refused = true,
-                _ => return Err(("splice", moved.err().unwrap_or(Errno::IO))),
+                _ => return Err(("splice", sent.err().unwrap_or(Errno::IO))),
             }
             let bytes = self.take_all().map_err(|errno| ("read", errno))?;
             *self = Carrier::Memory {
@@ -141,12 +146,7 @@ impl Carrier {
                 buffer: bytes.into(),
             };
         }
-        let bytes = self.write(sink, shape)?;
-        Ok(Moved {
-            bytes,
-            spliced: false,
-            refused,
-        })
+        moved(self.write(sink, shape)?, false, refused)
     }
 
     fn write(&mut self, sink: BorrowedFd<'_>, shape: Kind) -> Result<usize, (&'static str, Errno)> {

@@ -38,10 +38,8 @@ pub trait Duplex: Source + Sink {}
 /// What a transfer creates in addition to an end.
 pub enum Own {
     Nothing,
-    /// A duplicate of a child's output, because tokio's type does not expose its readiness.
-    Receiver(pipe::Receiver),
-    /// A duplicate of a child's input.
-    Sender(pipe::Sender),
+    /// A duplicate of a child's output or input, because tokio's type does not expose its readiness.
+    Watched(Box<dyn End + Send + Sync>),
     /// A duplicate of a file, for the threads that read and write it.
     File(Arc<OwnedFd>),
 }
@@ -52,6 +50,9 @@ pub type Unusable = (&'static str, io::Error);
 /// The result of examining an end.
 pub type Examined = Result<(Kind, Own), Unusable>;
 
+/// A call that is made if an end is ready.
+pub type Call<'a> = &'a mut dyn FnMut() -> io::Result<()>;
+
 /// What a transfer needs of an end. The name is not visible outside this crate, which seals the trait.
 pub trait End {
     fn fd(&self) -> BorrowedFd<'_>;
@@ -60,7 +61,7 @@ pub trait End {
     fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>>;
 
     /// Makes a call like the type's own `try_io`: if it fails with `EAGAIN`, the type is no longer ready.
-    fn try_io<T>(&self, interest: Interest, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
+    fn try_io(&self, interest: Interest, call: Call<'_>) -> io::Result<()>;
 
     /// Examines the descriptor.
     fn examine(&self) -> Examined;
@@ -75,7 +76,7 @@ impl<E: End> End for &mut E {
         (**self).poll_ready(cx, interest)
     }
 
-    fn try_io<T>(&self, interest: Interest, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    fn try_io(&self, interest: Interest, call: Call<'_>) -> io::Result<()> {
         (**self).try_io(interest, call)
     }
 
@@ -106,11 +107,7 @@ macro_rules! sockets {
                 }
             }
 
-            fn try_io<T>(
-                &self,
-                interest: Interest,
-                call: impl FnOnce() -> io::Result<T>,
-            ) -> io::Result<T> {
+            fn try_io(&self, interest: Interest, call: Call<'_>) -> io::Result<()> {
                 AsRef::<$socket>::as_ref(self).try_io(interest, call)
             }
 
@@ -148,7 +145,7 @@ macro_rules! pipes {
                 self.$poll(cx)
             }
 
-            fn try_io<T>(&self, _: Interest, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+            fn try_io(&self, _: Interest, call: Call<'_>) -> io::Result<()> {
                 <$kind>::try_io(self, call)
             }
 
@@ -179,7 +176,7 @@ macro_rules! examined {
                 unreachable!("what was made by `examine` is polled")
             }
 
-            fn try_io<T>(&self, _: Interest, _: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+            fn try_io(&self, _: Interest, _: Call<'_>) -> io::Result<()> {
                 unreachable!("what was made by `examine` is used")
             }
 
@@ -209,12 +206,12 @@ pub(crate) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, Unusable> {
 
 fn receiver(fd: BorrowedFd<'_>) -> Examined {
     let receiver = pipe::Receiver::from_owned_fd(duplicate(fd)?).map_err(of("epoll_ctl"))?;
-    Ok((Kind::Pipe, Own::Receiver(receiver)))
+    Ok((Kind::Pipe, Own::Watched(Box::new(receiver))))
 }
 
 fn sender(fd: BorrowedFd<'_>) -> Examined {
     let sender = pipe::Sender::from_owned_fd(duplicate(fd)?).map_err(of("epoll_ctl"))?;
-    Ok((Kind::Pipe, Own::Sender(sender)))
+    Ok((Kind::Pipe, Own::Watched(Box::new(sender))))
 }
 
 fn file_type(fd: BorrowedFd<'_>) -> Result<FileType, Unusable> {
@@ -250,11 +247,7 @@ impl<T: AsFd + AsRawFd> End for AsyncFd<T> {
         }
     }
 
-    fn try_io<T2>(
-        &self,
-        interest: Interest,
-        call: impl FnOnce() -> io::Result<T2>,
-    ) -> io::Result<T2> {
+    fn try_io(&self, interest: Interest, call: Call<'_>) -> io::Result<()> {
         AsyncFd::try_io(self, interest, |_| call())
     }
 
@@ -318,6 +311,14 @@ impl<E: End> Side<E> {
         self.examined.as_ref().map_or(&Own::Nothing, |(_, own)| own)
     }
 
+    /// Returns the object that shows whether it is ready.
+    fn watched(&self) -> &dyn End {
+        match self.own() {
+            Own::Watched(end) => &**end,
+            _ => &self.end,
+        }
+    }
+
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.end.fd()
     }
@@ -335,33 +336,24 @@ impl<E: End> Side<E> {
         cx: &mut Context<'_>,
         interest: Interest,
     ) -> Poll<io::Result<()>> {
-        match self.own() {
-            Own::Receiver(receiver) => receiver.poll_read_ready(cx),
-            Own::Sender(sender) => sender.poll_write_ready(cx),
-            _ => self.end.poll_ready(cx, interest),
-        }
+        self.watched().poll_ready(cx, interest)
     }
 
     /// Makes a call if the end is ready; otherwise it fails with `EAGAIN`.
     pub(crate) fn try_io<T>(
         &self,
         interest: Interest,
-        call: impl FnOnce() -> Result<T, (&'static str, Errno)>,
+        mut call: impl FnMut() -> Result<T, (&'static str, Errno)>,
     ) -> Result<T, (&'static str, Errno)> {
         // tokio's `try_io` returns its own error if the end is not ready.
         let mut outcome = Err(("wait", Errno::AGAIN));
-        let call = || {
+        let _ = self.watched().try_io(interest, &mut || {
             outcome = call();
             match outcome {
                 Err((_, Errno::AGAIN)) => Err(io::ErrorKind::WouldBlock.into()),
                 _ => Ok(()),
             }
-        };
-        let _ = match self.own() {
-            Own::Receiver(receiver) => receiver.try_io(call),
-            Own::Sender(sender) => sender.try_io(call),
-            _ => self.end.try_io(interest, call),
-        };
+        });
         outcome
     }
 

@@ -7,7 +7,7 @@ use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
 use fullbore_linux::{refuse_the_same, stat_of};
 use rustix::io::Errno;
 
-use crate::carrier::{Carrier, Done, Moved, waits};
+use crate::carrier::{Carrier, Done, moved, waits};
 use crate::ends::{End, Side, Unusable};
 use crate::pool::Pool;
 
@@ -55,13 +55,6 @@ pub(crate) fn take(
     splices: bool,
     most: usize,
 ) -> Done {
-    let moved = |bytes, spliced, refused| {
-        Ok(Moved {
-            bytes,
-            spliced,
-            refused,
-        })
-    };
     let read = |carrier: &mut Carrier| {
         let read = carrier.read((source, shape), pool, most);
         read.map_err(|errno| ("read", errno))

@@ -74,15 +74,6 @@ pub struct Buffer<Source, Sink> {
     store: Option<Store>,
 }
 
-/// What is set up before the first byte.
-struct Prepared {
-    store: Store,
-    messages: Messages,
-    /// Whether the source may have to be waited for.
-    waits: bool,
-    ends: Ends,
-}
-
 impl BufferOptions {
     /// Creates a buffer of `source` into these sinks, each with what happens after an error of it.
     pub fn open<Source: AsFd, Sink: AsFd>(
@@ -166,12 +157,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     ) -> Result<BufferReport, BufferFailure> {
         let began = Instant::now();
         let prepared = self.prepare();
-        let Prepared {
-            store,
-            messages,
-            waits,
-            ends,
-        } = prepared.map_err(|error| report::before(error, began))?;
+        let (store, messages, ends, waits) =
+            prepared.map_err(|error| report::before(error, began))?;
         let before = self.options.own.before_reading.take();
         let store = self.store.insert(store);
         let (store, filler, emptiers) = store.sides();
@@ -217,8 +204,9 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         ended.report(level, options.is_at_limit(level.taken))
     }
 
-    /// Checks the options and the fds, and allocates the memory.
-    fn prepare(&mut self) -> Result<Prepared> {
+    /// Checks the options and the fds, and allocates the memory. Also returns whether the source may have to be waited
+    /// for.
+    fn prepare(&mut self) -> Result<(Store, Messages, Ends, bool)> {
         if self.sinks.is_empty() {
             return Err(Error::Invalid("a buffer needs at least one sink".into()));
         }
@@ -237,12 +225,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let gate = own.gate.take().unwrap_or_else(|| Box::new(()));
         let (bytes, map) = (own.memory.unwrap_or(64 << 20), own.map.take());
         let store = Store::new(bytes, self.sinks.len(), block, gate, map)?;
-        Ok(Prepared {
-            store,
-            messages,
-            waits: FileType::from_raw_mode(source.st_mode) != FileType::RegularFile,
-            ends: Ends::new()?,
-        })
+        let waits = FileType::from_raw_mode(source.st_mode) != FileType::RegularFile;
+        Ok((store, messages, Ends::new()?, waits))
     }
 }
 

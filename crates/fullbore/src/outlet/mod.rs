@@ -290,11 +290,7 @@ impl Outlet {
             (_, None) => self.write_as_messages(sink, bytes)?,
             (_, Some(at)) => {
                 self.calls.also_made(1);
-                match uninterrupted(|| rustix::io::pwrite(sink, bytes, at)) {
-                    Ok(0) => return Err(("write", Errno::IO)),
-                    Ok(n) => (n, Way::Copy),
-                    Err(errno) => return Err(("write", errno)),
-                }
+                socket::written(uninterrupted(|| rustix::io::pwrite(sink, bytes, at)))?
             }
         };
         self.last = way;

@@ -79,10 +79,7 @@ impl Through {
             *self = Through::NewSocket;
             return Err((operation, errno));
         }
-        if calls.waiter.never || !self.is_socket() {
-            return directly(calls, sink, bytes);
-        }
-        match bytes.len() >= RUN {
+        match self.is_socket() && !calls.waiter.never && bytes.len() >= RUN {
             true => self.through_the_socket(calls, sink, bytes),
             false => directly(calls, sink, bytes),
         }
@@ -191,7 +188,12 @@ fn has_room_for_runs(capacity: usize) -> bool {
 
 /// Writes to any sink by write(2).
 pub(super) fn directly(calls: &mut Calls, sink: BorrowedFd<'_>, bytes: &[u8]) -> Written {
-    match calls.write(sink, bytes) {
+    written(calls.write(sink, bytes))
+}
+
+/// Converts the result of write(2).
+pub(super) fn written(result: Result<usize, Errno>) -> Written {
+    match result {
         Ok(0) => Err(("write", Errno::IO)),
         Ok(n) => Ok((n, Way::Copy)),
         Err(errno) => Err(("write", errno)),

@@ -162,12 +162,13 @@ fn sendfile(
     sent
 }
 
-/// Claims the next bytes of a regular file, at most `most`, and returns whether there may be some. It claims none past
-/// the end: while others claim some, they could not be given back.
-pub(super) fn claim(place: &mut Place, file: BorrowedFd<'_>, most: usize) -> bool {
-    if place.at().is_some() {
+/// Claims the next bytes of a source that is a regular file, at most `most`, and returns whether there may be some. It
+/// claims none past the end: while others claim some, they could not be given back.
+pub(super) fn claim(place: &mut Place, ends: &Ends<'_>, most: usize) -> bool {
+    if ends.source_kind != Kind::Regular || place.at().is_some() {
         return true;
     }
+    let file = ends.source;
     // A file of /proc has no size, and with O_DIRECT only whole blocks are read.
     let most = match left_in(file, None) {
         Ok(0) if position(file) > 0 => return false,

@@ -293,8 +293,7 @@ impl State {
         ends: &Ends<'_>,
         mut most: usize,
     ) -> Result<Option<usize>, Stop> {
-        let is_file = ends.source_kind == Kind::Regular;
-        if is_file && !direct::claim(&mut self.tally.source, ends.source, most) {
+        if !direct::claim(&mut self.tally.source, ends, most) {
             return Ok(None);
         }
         if method == Way::Splice && self.tally.calls == 0 && !direct::is_prompt(ends) {
@@ -350,8 +349,7 @@ impl State {
             return stepped("splice", outcome, Errno::INVAL, || TransferSide::Sink);
         }
         let most = most.min(own.capacity);
-        let is_file = ends.source_kind == Kind::Regular;
-        if is_file && !direct::claim(source, ends.source, most) {
+        if !direct::claim(source, ends, most) {
             return Ok(Step::Doubtful);
         }
         let (most, end) = (source.most(most), (ends.source, ends.source_kind.end()));

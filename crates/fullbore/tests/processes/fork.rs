@@ -262,7 +262,7 @@ fn a_child_that_shares_a_cancel_is_ended_by_its_parent() {
         let mut calls = Calls::with(waiter);
         let answer = calls.read(empty.reader.as_fd(), &mut [0; 1]);
         assert_eq!(answer, Err(Errno::CANCELED));
-        assert_eq!(calls.stopped(), Some(Stopped::Cancelled));
+        assert_eq!(calls.waiter.stopped(), Some(Stopped::Cancelled));
         0
     });
     cancel.cancel();
