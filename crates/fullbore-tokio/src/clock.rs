@@ -12,8 +12,8 @@ pub(crate) struct Clock {
     started: Option<Instant>,
     elapsed: Duration,
     waiting: Option<(TransferSide, Instant)>,
-    for_source: Duration,
-    for_sink: Duration,
+    /// How long it waited for each side.
+    waited: [Duration; 2],
     /// The time of the last byte that arrived, or of the start of this run.
     pub(crate) progress_at: Option<Instant>,
 }
@@ -47,10 +47,7 @@ impl Clock {
 
     fn ends_wait(&mut self) {
         if let Some((side, since)) = self.waiting.take() {
-            match side {
-                TransferSide::Source => self.for_source += since.elapsed(),
-                TransferSide::Sink => self.for_sink += since.elapsed(),
-            }
+            self.waited[side as usize] += since.elapsed();
         }
     }
 
@@ -66,10 +63,7 @@ impl Clock {
     }
 
     pub(crate) fn waited(&self, side: TransferSide) -> Duration {
-        let before = match side {
-            TransferSide::Source => self.for_source,
-            TransferSide::Sink => self.for_sink,
-        };
+        let before = self.waited[side as usize];
         match self.waiting {
             Some((waiting_for, since)) if waiting_for == side => before + since.elapsed(),
             _ => before,

@@ -61,7 +61,16 @@ impl Ends {
         rustix::io::read(&self.bell, &mut [0; 8]).is_ok()
     }
 
-    pub(super) fn ring(&self) {
+    /// Returns a guard: a running writer, or one that is about to be started.
+    pub(super) fn writer(&self) -> AtLast<impl Fn() + '_> {
+        self.writers.fetch_add(1, Ordering::AcqRel);
+        AtLast(|| {
+            self.writers.fetch_sub(1, Ordering::AcqRel);
+            self.ring();
+        })
+    }
+
+    fn ring(&self) {
         // Fails only if the counter is full, and then it is readable, too.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
@@ -71,23 +80,6 @@ impl Ends {
 impl AsFd for Ends {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
-    }
-}
-
-/// A guard: a running writer, or one that is about to be started.
-pub(super) struct Writer<'a>(&'a Ends);
-
-impl<'a> Writer<'a> {
-    pub(super) fn new(ends: &'a Ends) -> Self {
-        ends.writers.fetch_add(1, Ordering::AcqRel);
-        Self(ends)
-    }
-}
-
-impl Drop for Writer<'_> {
-    fn drop(&mut self) {
-        self.0.writers.fetch_sub(1, Ordering::AcqRel);
-        self.0.ring();
     }
 }
 

@@ -32,7 +32,7 @@ pub use crate::store::Gate;
 use crate::store::Store;
 use crate::tee::{Parts, Policy, SinkReport};
 use crate::transfer::EndReason;
-use ends::{AtLast, Ends, Writer};
+use ends::{AtLast, Ends};
 use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::wait::{Pace, Stopped, Waiter};
 use fullbore_linux::{Calls, refuse_the_same, stat_of};
@@ -285,10 +285,10 @@ impl BufferOptions {
         };
         // The buffer has finished once no writer is left: all have ended after the reader, or have failed, so that no
         // sink needs what the reader may still read.
-        let starting = Writer::new(ends);
+        let starting = ends.writer();
         thread::scope(|scope| {
             let start = |writing: Writing<'a>| {
-                let writer = Writer::new(ends);
+                let writer = ends.writer();
                 spawn(scope, move || {
                     let _writer = writer;
                     let written = writing.run();

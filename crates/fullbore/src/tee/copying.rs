@@ -7,41 +7,18 @@ use super::splitting::{Branch, Broken, Splitting};
 use crate::memory;
 use crate::stage::Stage;
 use crate::transfer::{EndReason, Kind};
-use fullbore_linux::Calls;
 use fullbore_linux::messages;
 use fullbore_linux::outcome::Outcome;
-use fullbore_linux::wait::Waiter;
-
-/// The bytes that were read, until every sink has got them.
-pub(super) struct Copying {
-    reader: Calls,
-    stage: Stage,
-}
-
-impl Copying {
-    /// Creates the state with its initial memory; `longest` is as in [`Stage::begin`].
-    pub(super) fn new(longest: usize) -> Self {
-        let mut stage = Stage::default();
-        stage.begin(longest, memory::FIRST);
-        Self {
-            reader: Calls::with(Waiter::default()),
-            stage,
-        }
-    }
-
-    /// Returns the bytes that were read last.
-    pub(super) fn held(&self) -> &[u8] {
-        self.stage.bytes()
-    }
-
-    pub(super) fn wait_as(&mut self, waiter: &Waiter) {
-        self.reader.wait_as(waiter.clone());
-    }
-}
 
 impl Splitting<'_> {
-    pub(super) fn copy(&mut self, copying: &mut Copying) -> Result<EndReason, Broken> {
-        let (reader, stage) = (&mut copying.reader, &mut copying.stage);
+    pub(super) fn copy(&mut self) -> Result<EndReason, Broken> {
+        let mut stage = std::mem::take(&mut self.state.stage);
+        let ended = self.copy_through(&mut stage);
+        self.state.stage = stage;
+        ended
+    }
+
+    fn copy_through(&mut self, stage: &mut Stage) -> Result<EndReason, Broken> {
         loop {
             self.check_stopped()?;
             if stage.len() > 0 {
@@ -66,12 +43,12 @@ impl Splitting<'_> {
             // The tee must not block in read(2) while it watches the readers of its sinks.
             let is_file = matches!(self.state.source_kind, Kind::Regular | Kind::Block);
             let watches = !is_file && self.all_may_go();
-            let source = self.source;
+            let (source, reader) = (self.source, &mut self.state.reader);
             let outcome = messages::read(source, longest, room, |room| match watches {
                 true => reader.try_read(source, room),
                 false => reader.read(source, room),
             });
-            match (outcome, reader.waiter.stopped()) {
+            match (outcome, self.state.reader.waiter.stopped()) {
                 (Outcome::Moved(n), _) => {
                     self.state.nap.was_not_vain();
                     stage.filled(n);

@@ -27,11 +27,11 @@ use rustix::fs::FileType;
 
 use crate::memory;
 use crate::outlet::Outlet;
+use crate::stage::Stage;
 use crate::transfer::{EndReason, Kind};
-use copying::Copying;
 use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::messages::longest_message;
-use fullbore_linux::wait::{Cancel, Nap, Waiter};
+use fullbore_linux::wait::{Cancel, Nap, Wait, Waiter};
 use fullbore_linux::{Calls, Owner, refuse_the_same, stat_of};
 pub use options::{ForTee, TeeOptions};
 pub(crate) use report::{Dropped, write_sinks};
@@ -71,16 +71,11 @@ pub struct Tee<Source, Sink> {
     source: Source,
     sinks: Vec<(Sink, Policy)>,
     options: TeeOptions,
-    begun: Option<Begun>,
+    /// What is kept between two runs.
+    begun: Option<State>,
     elapsed: Duration,
     /// The process that created it. Bytes that some sinks lack are not its children's.
     owner: Owner,
-}
-
-/// The state of a tee between two runs.
-struct Begun {
-    state: State,
-    copying: Copying,
 }
 
 impl TeeOptions {
@@ -135,8 +130,8 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self.owner.check("tee")?;
         let begun = self.begun.as_ref();
         let lacks = |i: usize| {
-            let branch = begun?.state.branches.get(i)?;
-            let rest = begun?.copying.held().get(branch.at..);
+            let branch = begun?.branches.get(i)?;
+            let rest = begun?.stage.bytes().get(branch.at..);
             Some(rest.filter(|_| branch.is_alive())?.to_vec())
         };
         let sinks = self.sinks.into_iter().enumerate();
@@ -151,11 +146,10 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// with [`Error::Invalid`] if a sink is the source, or for a chunk of 0 bytes.
     pub fn run(&mut self) -> Result<TeeReport, TeeFailure> {
         let began = Instant::now();
-        let begun = match &mut self.begun {
-            Some(begun) => begun,
+        let state = match &mut self.begun {
+            Some(state) => state,
             none => {
-                let begun = (self.owner.check("tee"))
-                    .and_then(|()| begin(&self.source, &self.sinks, &self.options));
+                let begun = begin(&self.source, &self.sinks, &self.options);
                 let report = || TeeReport {
                     taken: 0,
                     sinks: Vec::new(),
@@ -165,21 +159,19 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
                 none.insert(begun.map_err(|error| TeeFailure::new(report(), None, error))?)
             }
         };
-        begun.state.wait_as(&self.options.waiter);
-        begun.copying.wait_as(&begun.state.waiter);
+        state.wait_as(&self.options.waiter);
         let sinks = self.sinks.iter().map(|(sink, _)| sink.as_fd()).collect();
         let may_run = self.owner.check("tee");
         let outcome = match may_run.and_then(|()| self.options.check_chunk()) {
             Ok(()) => {
-                let (options, source, state) =
-                    (&self.options, self.source.as_fd(), &mut begun.state);
+                let (options, source) = (&self.options, self.source.as_fd());
                 let mut splitting = Splitting {
                     options,
                     source,
                     sinks,
                     state,
                 };
-                splitting.copy(&mut begun.copying)
+                splitting.copy()
             }
             Err(error) => Err(error.into()),
         };
@@ -188,12 +180,12 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             Ok(EndReason::AtEnd | EndReason::AtLimit) | Err(Broken::Failed(..))
         );
         if is_over {
-            for branch in &mut begun.state.branches {
+            for branch in &mut state.branches {
                 branch.outlet.let_go();
             }
         }
         self.elapsed += began.elapsed();
-        begun.state.report(outcome, self.elapsed)
+        state.report(outcome, self.elapsed)
     }
 }
 
@@ -202,7 +194,7 @@ fn begin<Source: AsFd, Sink: AsFd>(
     source: &Source,
     sinks: &[(Sink, Policy)],
     options: &TeeOptions,
-) -> Result<Begun> {
+) -> Result<State> {
     if sinks.is_empty() {
         return Err(Error::Invalid("a tee needs at least one sink".into()));
     }
@@ -223,17 +215,18 @@ fn begin<Source: AsFd, Sink: AsFd>(
         branches.push(Branch::new(kind, *policy, outlet));
     }
     let long = u64::try_from(source_stat.st_size).unwrap_or(0) > memory::FIRST as u64;
-    Ok(Begun {
-        state: State {
-            source_kind,
-            branches,
-            longest_message,
-            taken: 0,
-            waiter: Waiter::default(),
-            nap: Nap::default(),
-            long: long && source_kind == Kind::Regular,
-        },
-        copying: Copying::new(longest_message),
+    let mut stage = Stage::default();
+    stage.begin(longest_message, memory::FIRST);
+    Ok(State {
+        source_kind,
+        branches,
+        longest_message,
+        taken: 0,
+        waiter: Waiter::default(),
+        nap: Nap::default(),
+        long: long && source_kind == Kind::Regular,
+        reader: Calls::new(Wait::Block),
+        stage,
     })
 }
 

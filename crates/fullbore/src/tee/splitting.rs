@@ -10,7 +10,9 @@ use rustix::net::sockopt;
 use super::options::TeeOptions;
 use super::report::{Dropped, OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use crate::outlet::Outlet;
+use crate::stage::Stage;
 use crate::transfer::{EndReason, Kind};
+use fullbore_linux::Calls;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::wait::{Nap, Waiter, polled_now};
 
@@ -64,6 +66,9 @@ pub(super) struct State {
     pub(super) nap: Nap,
     /// Whether there are enough bytes for large memory or pipes to pay off.
     pub(super) long: bool,
+    pub(super) reader: Calls,
+    /// The bytes that were read, until every sink has got them.
+    pub(super) stage: Stage,
 }
 
 impl State {
@@ -72,6 +77,7 @@ impl State {
         self.waiter = waiter.clone();
         // The waiter has to track the timeouts of sockets, because no blocking call does so for these fds.
         self.waiter.count_timeouts_of_sockets();
+        self.reader.wait_as(self.waiter.clone());
         let is_alone = self.branches.len() == 1;
         for branch in &mut self.branches {
             let mut waiter = waiter.clone();
