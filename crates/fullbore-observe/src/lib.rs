@@ -47,7 +47,7 @@ pub use monitor::{Monitor, allow_all_files, overview};
 pub use rate::Rate;
 pub use sampling::facts::StartedStage;
 pub use sampling::moment::Cause;
-pub use verdict::findings::Findings;
+pub use verdict::Findings;
 pub use watch::Watch;
 pub use watch::progress::Progress;
 

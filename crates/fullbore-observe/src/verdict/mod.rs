@@ -1,7 +1,6 @@
 //! The verdict: which stage of a pipeline is the slow one, and how sure that is.
 
 mod derived;
-pub(crate) mod findings;
 mod judge;
 mod lines_alone;
 pub mod next;
@@ -13,6 +12,30 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::sampling::moment::Cause;
+use crate::verdict::numbers::Numbers;
+
+/// The findings about a pipeline.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Findings {
+    /// The name of the machine, in a report that is read together with those of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The numbers.
+    #[serde(flatten)]
+    pub numbers: Numbers,
+    /// Which stage is the slow one.
+    pub verdict: Verdict,
+}
+
+impl From<Numbers> for Findings {
+    fn from(numbers: Numbers) -> Self {
+        Self {
+            host: None,
+            verdict: Verdict::of(&numbers),
+            numbers,
+        }
+    }
+}
 
 /// Which stage is the slow one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

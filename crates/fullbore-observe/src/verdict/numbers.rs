@@ -234,10 +234,16 @@ impl StageNumbers {
 }
 
 /// A stage at an end of a pipe.
-type Side<'a> = (&'a StageFacts, &'a StageSums);
+type Neighbour<'a> = (&'a StageFacts, &'a StageSums);
 
 impl PipeNumbers {
-    fn of(at: usize, link: &Link, sums: &PipeSums, writer: Side<'_>, reader: Side<'_>) -> Self {
+    fn of(
+        at: usize,
+        link: &Link,
+        sums: &PipeSums,
+        writer: Neighbour<'_>,
+        reader: Neighbour<'_>,
+    ) -> Self {
         let bytes = match sums.unread.filter(|unread| unread.is_all(writer, reader)) {
             Some(_) => Bytes {
                 bytes: Some(0),
@@ -270,7 +276,7 @@ impl PipeNumbers {
 impl Unread {
     /// Returns whether nothing was read from the pipe: all that was written was in it, and the stage after it, which had
     /// read no more than a program does while starting, has read nothing since.
-    fn is_all(self, (from, _): Side<'_>, (to, reader): Side<'_>) -> bool {
+    fn is_all(self, (from, _): Neighbour<'_>, (to, reader): Neighbour<'_>) -> bool {
         let moves_pages = from.ways.gives_pages || to.ways.takes_pages;
         // A call that waits for room counts at its end, but has put in a part of its bytes.
         let is_in_it =
@@ -301,7 +307,7 @@ impl Bytes {
     /// count is only used if it is of this pipe alone. It is then expected to include nothing else, because
     /// what they read while starting is not counted. A 0 whose certainty is unknown is what was counted until
     /// something is [known](Self::known).
-    pub(crate) fn between((from, writer): Side<'_>, (to, reader): Side<'_>) -> Self {
+    pub(crate) fn between((from, writer): Neighbour<'_>, (to, reader): Neighbour<'_>) -> Self {
         let mut writer_ways = from.ways;
         writer_ways.gives_pages |= is_ours(&from.started.text);
         let of = |written, read, besides| Self::of(&writer_ways, written, &to.ways, read, besides);

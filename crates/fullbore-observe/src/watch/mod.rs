@@ -8,18 +8,18 @@
 
 mod movement;
 pub mod progress;
-mod seen;
 
 use std::collections::VecDeque;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use crate::census::fill::Fill;
 use crate::census::link::Link;
 use crate::sampling::cpus::{Cpus, Reading, of_this_thread};
 use crate::sampling::facts::{StageFacts, StartedStage};
 use crate::sampling::pipeline::SampledPipeline;
-use crate::sampling::sums::Sums;
-use crate::verdict::findings::Findings;
+use crate::sampling::sums::{StageSums, Sums};
+use crate::verdict::Findings;
 use crate::verdict::numbers::{Bytes, Numbers};
 
 /// The least and the most time between two samples. Samples are frequent at first, for pipelines
@@ -58,7 +58,16 @@ pub struct Watch {
     interval: Duration,
     /// The length of the recent past, and the least number of samples in it.
     recent: (Duration, u64),
-    seen: seen::Seen,
+    seen: Seen,
+}
+
+/// How far everything was when it was last asked whether it has moved.
+#[derive(Debug, Default)]
+struct Seen {
+    fills: Vec<Option<Fill>>,
+    stages: Vec<StageSums>,
+    /// The bytes that each stage had read and written when something last moved.
+    beside: Vec<u64>,
 }
 
 impl Watch {
@@ -99,7 +108,7 @@ impl Watch {
             began,
             interval: OFTEN,
             recent,
-            seen: seen::Seen::default(),
+            seen: Seen::default(),
         }
     }
 

@@ -5,12 +5,11 @@
 //! reads and writes beside its pipes is in the same counters, as are the messages with which a connection is kept
 //! alive. So a stage that works on other files counts as moving only if it moves more than these.
 
-use super::Watch;
-use super::seen::{Counted, Seen};
+use super::{Seen, Watch};
 use crate::census::link::open_for_writing;
 use crate::sampling::blame::blamed;
 use crate::sampling::moment::Moment;
-use crate::sampling::stage::WatchedStage;
+use crate::sampling::sums::StageSums;
 use crate::sampling::waiting::Doing;
 use fullbore_host::text::one_line;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,43 +24,43 @@ impl Watch {
     pub fn has_moved(&mut self) -> bool {
         let now = self.pipeline.last_sample;
         self.pipeline.account(now);
-        let links = &self.pipeline.links;
-        let fills: Vec<_> = (0..links.len())
-            .map(|link| self.pipeline.fill(link))
-            .collect();
-        let stages: Vec<_> = self.pipeline.sums.stages.iter().map(Counted::of).collect();
-        let before = std::mem::take(&mut self.seen);
-        let was = |stage: usize| {
-            (
-                &self.pipeline.stages[stage],
-                before.stages[stage],
-                stages[stage],
-            )
+        let pipeline = &self.pipeline;
+        let links = 0..pipeline.links.len();
+        let fills: Vec<_> = links.map(|link| pipeline.fill(link)).collect();
+        let (before, stages) = (std::mem::take(&mut self.seen), &pipeline.sums.stages);
+        // Whether a stage has run, or that is unknown.
+        let is_active = |at: usize| {
+            let (stage, turns) = (&pipeline.stages[at], stages[at].turns);
+            // A process that has started has run, so 0 is unknown.
+            let has_run = turns == 0 || turns != before.stages[at].turns;
+            let mut members = stage.members.iter();
+            has_run
+                || stage.has_hidden_processes
+                || members.any(|member| member.process.has_hidden_threads)
         };
-        let has_written = |(stage, then, now): (&WatchedStage, Counted, Counted)| {
-            let gives = stage.facts.ways.gives_pages;
-            is_active(stage, then, now) && (gives || may_differ(then.written, now.written))
+        let has_written = |at: usize| {
+            let gives = pipeline.stages[at].facts.ways.gives_pages;
+            let may_have = || may_differ(before.stages[at].written, stages[at].written);
+            is_active(at) && (gives || may_have())
         };
-        let has_read = |(stage, then, now): (&WatchedStage, Counted, Counted)| {
-            let takes = stage.facts.ways.takes_pages;
-            is_active(stage, then, now) && (takes || may_differ(then.read, now.read))
+        let has_read = |at: usize| {
+            let takes = pipeline.stages[at].facts.ways.takes_pages;
+            let may_have = || may_differ(before.stages[at].read, stages[at].read);
+            is_active(at) && (takes || may_have())
         };
-        let mut both = links
-            .iter()
-            .map(|link| (was(link.writer), was(link.reader)));
+        let mut both = pipeline.links.iter();
         let least = if fills.is_empty() { 1 } else { BESIDE };
-        let mut beside = stages.iter().zip(&before.beside);
+        let beside = |stage: &StageSums| stage.read.unwrap_or(0) + stage.written.unwrap_or(0);
+        let besides: Vec<u64> = stages.iter().map(beside).collect();
+        let mut both_beside = besides.iter().zip(&before.beside);
         let has_moved = before.stages.is_empty()
             || fills != before.fills
-            || both.any(|(writer, reader)| has_written(writer) && has_read(reader))
-            || beside.any(|(now, before)| now.beside() >= before + least);
+            || both.any(|link| has_written(link.writer) && has_read(link.reader))
+            || both_beside.any(|(now, before)| *now >= before + least);
         self.seen = Seen {
-            beside: match has_moved {
-                true => stages.iter().map(|counted| counted.beside()).collect(),
-                false => before.beside,
-            },
+            beside: if has_moved { besides } else { before.beside },
             fills,
-            stages,
+            stages: stages.clone(),
         };
         has_moved
     }
@@ -108,14 +107,6 @@ impl Watch {
         let opened = links.filter_map(|link| open_for_writing(link.handle.as_fd()).ok());
         opened.collect()
     }
-}
-
-/// Returns whether a stage has run, or that is unknown.
-fn is_active(stage: &WatchedStage, before: Counted, now: Counted) -> bool {
-    let mut members = stage.members.iter();
-    // A process that has started has run, so 0 is unknown.
-    let has_run = now.turns == 0 || now.turns != before.turns || stage.has_hidden_processes;
-    has_run || members.any(|member| member.process.has_hidden_threads)
 }
 
 /// Returns whether this counter says that bytes have moved, or says nothing.
