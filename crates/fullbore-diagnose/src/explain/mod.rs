@@ -1,7 +1,7 @@
 //! Explains how an experiment, or a command, spends its time.
 //!
 //! `record` runs it and watches: `sampling` takes samples, `processes` reads the kernel's accounts.
-//! `profile` groups them by side, with the names of `symbols`; `classes` maps a sample to a class; `side`
+//! `profile` groups them by side, with the names of `symbols`; `classes` maps a sample to a class; `profile`
 //! and `verdict` compute the result, and `advice` says what reduces the time. `turns` decides whether the
 //! sides could share one CPU. `report` shows it.
 
@@ -13,7 +13,6 @@ mod profile;
 mod record;
 pub mod report;
 mod sampling;
-mod side;
 mod symbols;
 mod turns;
 mod verdict;
@@ -26,6 +25,7 @@ use rustix::system::uname;
 
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
+use fullbore_host::text::shell_words;
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::measurement::{Stop, until_bytes_arrive};
 use fullbore_lab::one_cpu::{measure, plain_pipe};
@@ -37,7 +37,7 @@ use fullbore_results::explain::{
 use fullbore_results::run::Settings;
 
 use advice::Subject;
-use profile::Side;
+use profile::SideProfile;
 use record::{Recording, merge, record};
 use symbols::Kernel;
 use turns::Turns;
@@ -125,22 +125,19 @@ pub fn command(
 
 /// Returns a command as a line of a shell, which it is if it is one word.
 fn line_of(words: &[String]) -> String {
-    let quoted = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
     match words {
         [line] => line.clone(),
-        [program, arguments @ ..] => {
-            let arguments = arguments.iter().map(quoted);
-            let words: Vec<String> = std::iter::once(program.clone()).chain(arguments).collect();
-            words.join(" ")
+        words => {
+            let line = shell_words(words.iter().map(String::as_bytes));
+            String::from_utf8_lossy(&line).into_owned()
         }
-        [] => String::new(),
     }
 }
 
 /// The data from one recording, or from several.
 struct Watched {
     kernel: Kernel,
-    sides: Vec<Side>,
+    sides: Vec<SideProfile>,
     sampled: Result<sampling::Sampled, Errno>,
 }
 
@@ -164,7 +161,7 @@ impl Watched {
 
     fn explain(self, subject: Subject<'_>) -> (Explanation, Option<Turns>) {
         let sampled = self.sampled;
-        let samples: u64 = self.sides.iter().map(Side::samples).sum();
+        let samples: u64 = self.sides.iter().map(SideProfile::samples).sum();
         let of_kernel = sampled.is_ok_and(|sampled| sampled.kernel) && samples > 0;
         let named = of_kernel && !self.kernel.is_hidden();
         let sides = self.sides.iter().map(|side| side.report(of_kernel));

@@ -1,4 +1,5 @@
-//! Groups samples by side, and adds the names of processes and addresses.
+//! Groups samples by side, adds the names of processes and addresses, and computes the report of each side: the
+//! share of each class in its time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -7,11 +8,11 @@ use super::classes::classify;
 use super::processes::Processes;
 use super::sampling::{Event, Sample, What};
 use super::symbols::Kernel;
-use fullbore_results::explain::{Accounts, Class};
+use fullbore_results::explain::{Accounts, Class, ClassShare, FunctionShare, SideReport};
 
 /// A process, or all processes with the same name.
 #[derive(Debug, Clone, Default)]
-pub struct Side {
+pub struct SideProfile {
     /// Its role in an experiment, or its program's name.
     pub name: String,
     /// The number of processes.
@@ -76,10 +77,70 @@ impl Stack {
     }
 }
 
-impl Side {
+/// The number of functions that are listed for each share.
+const SYMBOLS: usize = 8;
+
+impl SideProfile {
     /// Returns its number of samples.
     pub fn samples(&self) -> u64 {
         self.stacks.values().sum()
+    }
+
+    /// Returns its report. If `whole` is false there are no samples of the kernel, and the
+    /// kernel's share of the time is taken from the kernel's own accounts.
+    pub fn report(&self, whole: bool) -> SideReport {
+        let mut report = self.sampled();
+        let accounts = &self.accounts;
+        let ran = accounts.user_seconds + accounts.system_seconds;
+        if !whole && ran > 0.0 {
+            let user = accounts.user_seconds / ran;
+            let both = [(Class::User, user), (Class::NotClassified, 1.0 - user)];
+            let share = |(class, share)| ClassShare {
+                class,
+                share,
+                symbols: Vec::new(),
+            };
+            report.shares = both.map(share).into();
+            report.shares.sort_by(|a, b| b.share.total_cmp(&a.share));
+        }
+        report
+    }
+
+    fn sampled(&self) -> SideReport {
+        let samples = self.samples();
+        let mut classes: BTreeMap<Class, BTreeMap<&str, u64>> = BTreeMap::new();
+        for (stack, &count) in &self.stacks {
+            let symbols = classes.entry(stack.class()).or_default();
+            *symbols.entry(stack.leaf()).or_default() += count;
+        }
+        let part = |count: u64| count as f64 / samples.max(1) as f64;
+        let function = |(name, count): (&str, u64)| FunctionShare {
+            name: name.to_owned(),
+            share: part(count),
+        };
+        let share = |(class, symbols): (Class, BTreeMap<&str, u64>)| {
+            let share = part(symbols.values().sum());
+            let mut symbols: Vec<FunctionShare> = symbols.into_iter().map(function).collect();
+            symbols.sort_by(|a, b| b.share.total_cmp(&a.share));
+            symbols.truncate(if class == Class::User { 0 } else { SYMBOLS });
+            ClassShare {
+                class,
+                share,
+                symbols,
+            }
+        };
+        let mut shares: Vec<ClassShare> = classes.into_iter().map(share).collect();
+        shares.sort_by(|a, b| b.share.total_cmp(&a.share));
+        SideReport {
+            name: self.name.clone(),
+            processes: self.processes,
+            samples,
+            ran: self.accounts.ran(),
+            slept: self.accounts.slept(),
+            waited: self.accounts.waited(),
+            accounts: self.accounts,
+            shares,
+        }
     }
 }
 
@@ -89,7 +150,7 @@ pub fn sides(
     processes: &Processes,
     kernel: &Kernel,
     skipped: Duration,
-) -> Vec<Side> {
+) -> Vec<SideProfile> {
     // The events of each CPU are in order; those of several CPUs have to be sorted.
     events.sort_by_key(|event| event.time);
     let mut from = None;
@@ -178,20 +239,20 @@ fn stack(sample: &Sample, kernel: &Kernel) -> Stack {
 
 /// The sides by name, with the processes of each.
 #[derive(Default)]
-struct Sides(BTreeMap<String, (Side, HashSet<u32>)>);
+struct Sides(BTreeMap<String, (SideProfile, HashSet<u32>)>);
 
 impl Sides {
-    fn of(&mut self, pid: u32, name: String) -> &mut Side {
+    fn of(&mut self, pid: u32, name: String) -> &mut SideProfile {
         let (side, pids) = self.0.entry(name).or_default();
         pids.insert(pid);
         side
     }
 
     /// Returns the writer first, and the others in the order of their start.
-    fn in_order(self) -> Vec<Side> {
+    fn in_order(self) -> Vec<SideProfile> {
         let mut sides: Vec<_> = self.0.into_iter().collect();
         sides.sort_by_key(|(name, (_, pids))| (name != "writer", pids.iter().min().copied()));
-        let side = |(name, (side, pids)): (String, (Side, HashSet<u32>))| Side {
+        let side = |(name, (side, pids)): (String, (SideProfile, HashSet<u32>))| SideProfile {
             name,
             processes: pids.len(),
             ..side

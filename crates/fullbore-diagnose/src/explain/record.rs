@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::processes::Processes;
-use super::profile::{self, Side};
+use super::profile::{self, SideProfile};
 use super::sampling::{Event, Sampled, Sampling};
 use super::symbols::Kernel;
 
@@ -75,13 +75,13 @@ impl Recording {
     }
 
     /// Groups the recording by side.
-    pub fn sides(self, kernel: &Kernel) -> Vec<Side> {
+    pub fn sides(self, kernel: &Kernel) -> Vec<SideProfile> {
         profile::sides(self.events, &self.processes, kernel, self.skipped)
     }
 }
 
 /// Adds the sides of another recording of the same work.
-pub fn merge(sides: &mut Vec<Side>, others: Vec<Side>) {
+pub fn merge(sides: &mut Vec<SideProfile>, others: Vec<SideProfile>) {
     for other in others {
         match sides.iter_mut().find(|side| side.name == other.name) {
             None => sides.push(other),

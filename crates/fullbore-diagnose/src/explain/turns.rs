@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::profile::Side;
+use super::profile::SideProfile;
 use super::verdict::LEAST;
 use fullbore_results::explain::Class;
 use fullbore_results::placement::{Gain, LEAST_RATIO, PRICE, Placement, PlacementAdvice};
@@ -37,8 +37,8 @@ const LEAST_WAKING: f64 = 0.05;
 impl Turns {
     /// Returns how sides take turns; `None` if they do not, if they compute at the same time, or if all of them
     /// are on one CPU already. `named` says whether the samples name the kernel's functions.
-    pub fn of(sides: &[Side], named: bool) -> Option<Self> {
-        let used = |of: fn(&Side) -> f64| -> f64 {
+    pub fn of(sides: &[SideProfile], named: bool) -> Option<Self> {
+        let used = |of: fn(&SideProfile) -> f64| -> f64 {
             let of_side = |side| of(side) * f64::max(1.0, side.processes as f64);
             sides.iter().map(of_side).sum()
         };
@@ -46,11 +46,11 @@ impl Turns {
             cpus: used(|side| side.accounts.ran() + side.accounts.waited()),
             own: used(|side| side.accounts.user_seconds / side.accounts.seconds.max(1e-9)),
         };
-        let is_waiting = |side: &&Side| {
+        let is_waiting = |side: &&SideProfile| {
             let sleeps = side.accounts.voluntary_switches;
             sleeps > 0 && sleeps as f64 >= FEWEST_SLEEPS * side.accounts.seconds
         };
-        let waiting: Vec<&Side> = sides.iter().filter(is_waiting).collect();
+        let waiting: Vec<&SideProfile> = sides.iter().filter(is_waiting).collect();
         let processes: usize = waiting.iter().map(|side| side.processes).sum();
         let cpus: BTreeSet<u32> = waiting
             .iter()
@@ -139,8 +139,8 @@ fn medians(figures: &Placement) -> String {
 }
 
 /// Returns whether the samples show sleeping and waking; too few samples do not speak against it.
-fn is_waking(sides: &[Side]) -> bool {
-    let all: u64 = sides.iter().map(Side::samples).sum();
+fn is_waking(sides: &[SideProfile]) -> bool {
+    let all: u64 = sides.iter().map(SideProfile::samples).sum();
     let stacks = sides.iter().flat_map(|side| &side.stacks);
     let waking = stacks.filter(|(stack, _)| stack.class() == Class::Sleeping);
     let waking: u64 = waking.map(|(_, count)| count).sum();
@@ -154,8 +154,8 @@ mod tests {
     use fullbore_results::explain::Accounts;
 
     /// Returns a side of one process that was watched for a second, on these CPUs.
-    fn side(user: f64, system: f64, waited: f64, sleeps: u64, cpus: &[u32]) -> Side {
-        Side {
+    fn side(user: f64, system: f64, waited: f64, sleeps: u64, cpus: &[u32]) -> SideProfile {
+        SideProfile {
             name: "side".to_owned(),
             processes: 1,
             accounts: Accounts {
@@ -167,11 +167,11 @@ mod tests {
                 ..Accounts::default()
             },
             cpus: cpus.iter().copied().collect(),
-            ..Side::default()
+            ..SideProfile::default()
         }
     }
 
-    fn turns(sides: &[Side]) -> Option<Turns> {
+    fn turns(sides: &[SideProfile]) -> Option<Turns> {
         Turns::of(sides, true)
     }
 

@@ -133,20 +133,20 @@ const SWITCH: f64 = 2e-6;
 
 #[cfg(test)]
 mod tests {
-    use super::super::profile::{Side, Stack};
+    use super::super::profile::{SideProfile, Stack};
     use super::*;
 
     fn sides(lines: &[&str]) -> Vec<SideReport> {
-        let mut sides: Vec<Side> = Vec::new();
+        let mut sides: Vec<SideProfile> = Vec::new();
         for line in lines {
             let (name, stack, count) = Stack::unfold(line).unwrap();
             let side = match sides.iter_mut().position(|side| side.name == name) {
                 Some(at) => &mut sides[at],
                 None => {
-                    sides.push(Side {
+                    sides.push(SideProfile {
                         name: name.to_owned(),
                         processes: 1,
-                        ..Side::default()
+                        ..SideProfile::default()
                     });
                     sides.last_mut().unwrap()
                 }
@@ -198,11 +198,11 @@ mod tests {
                 ..Accounts::default()
             };
             let (name, processes) = (name.to_owned(), 1);
-            let side = Side {
+            let side = SideProfile {
                 name,
                 processes,
                 accounts,
-                ..Side::default()
+                ..SideProfile::default()
             };
             side.report(false)
         };
@@ -231,10 +231,10 @@ mod tests {
     #[test]
     fn without_samples_the_accounts_say_what_they_can() {
         let side = |accounts| {
-            let side = Side {
+            let side = SideProfile {
                 name: "cat".to_owned(),
                 accounts,
-                ..Side::default()
+                ..SideProfile::default()
             };
             vec![side.report(false)]
         };
