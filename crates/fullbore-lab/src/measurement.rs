@@ -1,6 +1,7 @@
 //! Defines the result of one measurement: figures, or the reason why there are none.
 
 use anyhow::Result;
+use rustix::io::Errno;
 
 use crate::cpu_time::CpuTime;
 use fullbore_results::run::{EndpointReport, Unit};
@@ -72,6 +73,16 @@ impl Stop {
     pub fn skipped(error: anyhow::Error) -> Self {
         Stop::Skipped(format!("{error:#}"))
     }
+}
+
+/// Returns the kernel's error in a chain of causes.
+pub fn errno_of(error: &anyhow::Error) -> Option<Errno> {
+    error.chain().find_map(|cause| {
+        let of_std = || Errno::from_io_error(cause.downcast_ref()?);
+        let of_nix = || Some(*cause.downcast_ref::<nix::errno::Errno>()? as i32);
+        (cause.downcast_ref().copied().or_else(of_std))
+            .or_else(|| of_nix().map(Errno::from_raw_os_error))
+    })
 }
 
 /// How often a measurement in which no bytes arrived is taken.

@@ -12,7 +12,7 @@ use crate::cpu_distance::Near;
 use crate::cpu_time::CpuTime;
 use crate::experiment::Experiment;
 use crate::limit;
-use crate::measurement::{Measured, Stop};
+use crate::measurement::{Measured, Stop, errno_of};
 use crate::other_work::OtherWork;
 use crate::overall::overall;
 use crate::peers::{Beside, Peers};
@@ -150,15 +150,9 @@ fn measure(
 /// another one needs less.
 fn or_skipped(measured: Result<Measured>) -> Result<Measured> {
     const SHORTAGES: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
-    let is_short = |error: &anyhow::Error| {
-        error.chain().any(|cause| {
-            let of_std = || Errno::from_io_error(cause.downcast_ref()?);
-            let errno = cause.downcast_ref().copied().or_else(of_std);
-            errno.is_some_and(|errno| SHORTAGES.contains(&errno))
-        })
-    };
+    let is_short = |errno: Errno| SHORTAGES.contains(&errno);
     match measured {
-        Err(error) if is_short(&error) => Err(Stop::skipped(error).into()),
+        Err(error) if errno_of(&error).is_some_and(is_short) => Err(Stop::skipped(error).into()),
         other => other,
     }
 }

@@ -36,11 +36,6 @@ impl Options {
 
     /// Rejects options that no writer can follow, on any machine.
     pub fn check_writer(&self) -> Result<(), Usage> {
-        if self.json == Some(None) {
-            return Err(Usage(
-                "--json needs a file, because stdout is the pipe: --json=FILE, or --json=/dev/stderr".into(),
-            ));
-        }
         self.check_both()?;
         self.check_double_buffering()?;
         self.check_way()?;

@@ -10,6 +10,7 @@ use fullbore_linux::page_size;
 use fullbore_results::doctor::{Refusal, TrialOutcome};
 use rustix::io::Errno;
 
+use crate::measurement::errno_of;
 use fullbore_bytes::pattern;
 
 /// Bytes that most trials move: some pages, and part of another one.
@@ -80,12 +81,7 @@ impl From<fullbore::Error> for Stop {
 /// In a chain of contexts, the first is the operation, and one below it is the kernel's error.
 impl From<anyhow::Error> for Stop {
     fn from(error: anyhow::Error) -> Self {
-        let errno = error.chain().find_map(|cause| {
-            let of_std = || cause.downcast_ref::<std::io::Error>()?.raw_os_error();
-            let of_rustix = cause.downcast_ref::<Errno>().map(|e| e.raw_os_error());
-            let of_nix = || Some(*cause.downcast_ref::<nix::errno::Errno>()? as i32);
-            of_rustix.or_else(of_std).or_else(of_nix)
-        });
+        let errno = errno_of(&error).map(Errno::raw_os_error);
         let words: Vec<String> = error.chain().map(ToString::to_string).collect();
         let (operation, said) = match words.as_slice() {
             [said] => (String::new(), said.clone()),

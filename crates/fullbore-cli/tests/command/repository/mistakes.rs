@@ -41,7 +41,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     // Where stdout is data, JSON needs a file.
     ("run --json true", 2, "--json needs a file, because stdout belongs to the pipeline: --json=FILE"),
     ("buffer --json", 2, "--json needs a file, because stdout belongs to the bytes: --json=FILE"),
-    ("write --json", 2, "--json needs a file, because stdout is the pipe: --json=FILE"),
+    ("write --json", 2, "--json needs a file, because stdout belongs to the reader: --json=FILE"),
     ("explain --json -- true", 2, "--json needs a file, because stdout belongs to the command: --json=FILE"),
     // Programs that are not there.
     ("explain -- no-such-program", 127, "no-such-program: not found"),
