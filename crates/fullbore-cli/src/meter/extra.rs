@@ -1,14 +1,12 @@
 //! Other places where a meter shows its line: the title of the terminal's window, and the process' command line.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::str::FromStr;
 
 use fullbore_host::text::without_escapes;
 
 use super::format::Format;
 use super::look::Look;
+use crate::processes::title::set_command_line;
 use crate::terminal::line::Reading;
 use crate::terminal::lines::say;
 
@@ -66,25 +64,9 @@ impl Extra {
         }
         if self.process {
             // It is only decoration: an error changes nothing else.
-            let _ = set_command_line(&format!("{} -- {line}", self.who));
+            set_command_line(&format!("{} -- {line}", self.who));
         }
     }
-}
-
-/// Writes over the arguments of this process, which ps(1) shows. They are where proc_pid_stat(5) says (`arg_start`,
-/// `arg_end`), and nothing reads them any more.
-fn set_command_line(text: &str) -> io::Result<()> {
-    let stat = procfs::process::Process::myself().and_then(|process| process.stat());
-    let stat = stat.map_err(io::Error::other)?;
-    let (Some(start), Some(end)) = (stat.arg_start, stat.arg_end) else {
-        return Ok(());
-    };
-    let room = end.saturating_sub(start) as usize;
-    let mut bytes = vec![0; room];
-    let length = text.len().min(room.saturating_sub(1));
-    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
-    let memory = File::options().write(true).open("/proc/self/mem")?;
-    memory.write_all_at(&bytes, start)
 }
 
 #[cfg(test)]

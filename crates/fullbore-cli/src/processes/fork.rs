@@ -3,15 +3,12 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
-use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::libc;
 use nix::unistd::ForkResult;
 use rustix::io::Errno;
 use rustix::process::Pid;
-use rustix::thread::set_name;
 
 /// Calls fork(2), and returns the child's PID in the parent and `None` in the child.
 ///
@@ -71,32 +68,5 @@ fn close_range(from: u32, last: u32) {
             // SAFETY: as above.
             unsafe { libc::close(fd as i32) };
         }
-    }
-}
-
-/// Gives this process a name of 15 bytes at most, and a command line, for ps(1) and similar programs. Nothing may use the
-/// arguments and the environment of this process afterwards.
-pub fn rename(name: &CStr, command: &str) {
-    let _ = set_name(name);
-    // The kernel shows the memory of the arguments as the command line, and goes on into the environment, which follows
-    // it, if there is no zero byte at the end of the arguments (`get_mm_cmdline` in fs/proc/base.c).
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rfind(')').map_or("", |end| &stat[end + 1..]);
-    let field = |number: usize| after_name.split_whitespace().nth(number - 3)?.parse().ok();
-    // proc_pid_stat(5): arg_start, arg_end, env_end. They are 0 if they may not be read.
-    let (Some(start), Some(end), Some(last)) = (field(48), field(49), field(51)) else {
-        return;
-    };
-    let (start, end, last): (usize, usize, usize) = (start, end, last);
-    if start == 0 || end <= start || last < end {
-        return;
-    }
-    let len = command.len().min(last - start - 1);
-    // SAFETY: the strings from `start` to `last` lie in the stack of this process, where execve(2) has put them; only
-    // this thread exists, and it does not use them any more.
-    unsafe {
-        std::ptr::copy_nonoverlapping(command.as_ptr(), start as *mut u8, len);
-        let rest = (end - start).max(len + 1) - len;
-        std::ptr::write_bytes((start + len) as *mut u8, 0, rest);
     }
 }

@@ -7,6 +7,7 @@
 //! | `interrupt.rs` | Ctrl-C while a line is on the screen |
 //! | `launch.rs` | the user's command line, to its end |
 //! | `ending.rs` | the end of all descendants |
+//! | `title.rs` | the name and the command line of this process |
 //! | `waiting.rs` | waiting for descriptors |
 
 pub mod ending;
@@ -15,4 +16,5 @@ pub mod guard;
 pub mod interrupt;
 #[cfg(feature = "lab")]
 pub mod launch;
+pub mod title;
 pub mod waiting;

@@ -27,7 +27,8 @@ use super::left::end_all;
 use super::shelf::{Shelf, is_wanted};
 use crate::error_text::with_limit;
 use crate::processes::ending;
-use crate::processes::fork::{close_all_but, exit_at_once, fork, rename};
+use crate::processes::fork::{close_all_but, exit_at_once, fork};
+use crate::processes::title::rename;
 use crate::processes::waiting::wait_for;
 
 /// What ps(1) shows.
