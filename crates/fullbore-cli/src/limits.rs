@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use procfs::{Current, LoadAverage};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -52,17 +53,12 @@ pub fn limit_of_processes(errno: Errno) -> Option<String> {
     if let Some(most) = reached_processes() {
         return Some(format!("pids.max of the control group is {most}"));
     }
-    // The fourth field of proc_loadavg(5) is `running/all`, in threads.
-    let loadavg = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let threads = loadavg
-        .split(['/', ' '])
-        .nth(4)
-        .and_then(|all| all.parse::<u64>().ok());
+    let threads = LoadAverage::current().map_or(0, |load| u64::from(load.max));
     for (name, path) in [
         ("kernel.threads-max", "/proc/sys/kernel/threads-max"),
         ("kernel.pid_max", "/proc/sys/kernel/pid_max"),
     ] {
-        if number_in(path).is_some_and(|most| threads.is_some_and(|threads| threads >= most)) {
+        if number_in(path).is_some_and(|most| threads >= most) {
             return Some(sysctl(name));
         }
     }

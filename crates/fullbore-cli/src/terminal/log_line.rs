@@ -1,14 +1,10 @@
 //! `--log SECONDS`: plain lines about the progress, each with the time of day first, for the mail of cron and the log of a
 //! service. They have no escape codes, and do not depend on a terminal.
 
-#![allow(unsafe_code)]
-
-use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 use fullbore_host::size::amount;
 use fullbore_host::text::{duration, thousands};
-use nix::libc;
 
 use super::line::{Reading, Unit};
 
@@ -78,18 +74,7 @@ pub fn log_line(reading: &Reading, after: &str) -> String {
 
 /// Returns the local time of day, such as `14:03:07`.
 pub fn time_of_day() -> String {
-    let mut broken = MaybeUninit::<libc::tm>::zeroed();
-    // SAFETY: both pointers are valid for the call, all zeroes are a valid value of the type, and localtime_r(3) may be
-    // called by several threads; nothing changes the environment, which it reads.
-    let broken = unsafe {
-        let now = libc::time(std::ptr::null_mut());
-        libc::localtime_r(&raw const now, broken.as_mut_ptr());
-        broken.assume_init()
-    };
-    format!(
-        "{:02}:{:02}:{:02}",
-        broken.tm_hour, broken.tm_min, broken.tm_sec
-    )
+    jiff::Zoned::now().strftime("%H:%M:%S").to_string()
 }
 
 #[cfg(test)]
