@@ -11,6 +11,7 @@ use clap::{Args, Command, ValueEnum};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
 use super::output::{self, write_to_file};
+use crate::names::NAMES;
 use crate::{inherited, manual};
 use fullbore_host::refusal::Usage;
 
@@ -41,9 +42,6 @@ pub struct Generate {
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     dir: Option<PathBuf>,
 }
-
-/// The names of the links by which this program is another one: those of the table in `names/mod.rs`.
-pub const LINKS: [&str; 4] = ["cat", "mbuffer", "pv", "tee"];
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
@@ -89,7 +87,7 @@ impl Generate {
         };
         let program = std::env::current_exe().context("find this program")?;
         create(dir)?;
-        for name in LINKS {
+        for (name, _) in NAMES {
             let link = dir.join(name);
             let cannot = || format!("cannot make the link '{}'", link.display());
             // Another file of that name is not replaced.

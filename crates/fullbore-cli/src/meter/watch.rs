@@ -25,7 +25,7 @@ use crate::error_text::Failed;
 use crate::processes::interrupt::Interrupt;
 use crate::terminal::line::{Reading, gauge};
 use crate::terminal::lines::{Screen, say_line};
-use fullbore_host::machine::field;
+use fullbore_host::machine::{access_mode, field};
 use fullbore_host::text::{clean, cut};
 use fullbore_observe::Rate;
 
@@ -347,10 +347,8 @@ fn position(process: &Process, fd: i32, size: u64) -> io::Result<(u64, Option<u6
     let text = std::fs::read_to_string(path_of(process, "fdinfo", fd))?;
     let position = field(&text, "pos").and_then(|position| position.parse().ok());
     let position = position.unwrap_or(0);
-    let flags = field(&text, "flags").and_then(|flags| u32::from_str_radix(flags, 8).ok());
-    let mode = OFlags::from_bits_retain(flags.unwrap_or(0)) & OFlags::RWMODE;
     // A file that was truncated is shorter than what was written to it or read from it.
-    let is_known = size > 0 && size >= position && mode != OFlags::WRONLY;
+    let is_known = size > 0 && size >= position && access_mode(&text) != Some(OFlags::WRONLY);
     Ok((position, Some(size).filter(|_| is_known)))
 }
 

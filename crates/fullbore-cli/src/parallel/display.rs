@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::stdio::stdin;
+
+use crate::copying;
 use crate::run::Shown;
 use crate::terminal::footer::Footer;
 use crate::terminal::lines::say_line;
@@ -26,7 +29,7 @@ impl Display {
         Self {
             progress: progress.map(|footer| (footer, ProgressLine::from_start(), Instant::now())),
             log: (shown.log).map(|every| (ProgressLine::from_start(), Due::every(every))),
-            total: shown.size.or_else(size_of_stdin),
+            total: shown.size.or_else(|| copying::end(stdin())),
         }
     }
 
@@ -77,10 +80,4 @@ impl Display {
             footer.clear();
         }
     }
-}
-
-fn size_of_stdin() -> Option<u64> {
-    let stat = rustix::fs::fstat(rustix::stdio::stdin()).ok()?;
-    (rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile)
-        .then_some(stat.st_size as u64)
 }

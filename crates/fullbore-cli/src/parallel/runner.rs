@@ -9,13 +9,11 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use rustix::io::Errno;
-use rustix::process::{
-    Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, wait,
-};
+use rustix::process::{Signal, WaitOptions, wait};
 use rustix::stdio::stdin;
 
 use super::display::Display;
@@ -34,7 +32,9 @@ use super::worker::Worker;
 use crate::inherited;
 use crate::processes::ending;
 use crate::processes::interrupt::die_of;
-use crate::run::{Command, Failure, Signals, Starting, say_left, write_json};
+use crate::run::{
+    Command, Failure, Signals, Starting, say_left, stay_below_the_keeper, write_json,
+};
 use crate::terminal::lines::say_line;
 use fullbore_host::text::clean;
 
@@ -110,9 +110,7 @@ impl<'a> Work<'a> {
         options: &'a Options,
         sizes: Sizes,
     ) -> Result<Self> {
-        set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
-        // As in `run`: the socket reports that the keeper is gone.
-        set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
+        stay_below_the_keeper()?;
         if inherited::stdin_was_closed() {
             bail!("standard input is closed");
         }

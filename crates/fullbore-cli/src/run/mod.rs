@@ -67,7 +67,7 @@ pub use keeper::keep;
 pub use left::{called, say_left};
 pub use options::Options;
 pub use plan::Plan;
-pub use runner::run;
+pub use runner::{run, stay_below_the_keeper};
 pub use shown::{Shown, write_json};
 pub use signals::{Came, Signals, stop};
 pub use start::{Command, Starting};

@@ -101,6 +101,16 @@ pub(super) struct Started {
     pub(super) outcome: Option<Outcome>,
 }
 
+/// Makes a process whose parent has ended a child of this process, and has it notice that its keeper is gone: the socket
+/// reports that, and the signal only continues a process that is stopped at that moment, so that it reads the socket.
+///
+/// # Errors
+/// If the kernel refuses it.
+pub fn stay_below_the_keeper() -> Result<()> {
+    set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
+    set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")
+}
+
 impl<'a> Runner<'a> {
     /// Starts all stages.
     fn begin(
@@ -109,11 +119,7 @@ impl<'a> Runner<'a> {
         plan: impl FnOnce() -> Result<Plan>,
         options: &'a Options,
     ) -> Result<Self> {
-        // A process whose parent has ended becomes a child of this process.
-        set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
-        // The socket reports that the keeper is gone. This signal only continues a process that is stopped at
-        // that moment, so that it reads the socket.
-        set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
+        stay_below_the_keeper()?;
         let plan = plan()?;
         let cpus = options.place.cpus(plan.stages.len())?;
         let accepted = Accept::of_stages(&options.accept, &plan)?;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use crate::processes::ending::{self, Stopped};
 use anyhow::{Context, Result, bail};
-use fullbore_host::machine::field;
+use fullbore_host::machine::access_mode;
 use fullbore_linux::is_closed;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
@@ -313,11 +313,9 @@ pub fn pipes_of(process: &str) -> Option<Vec<OpenEnd>> {
         (FileType::from_raw_mode(stat.st_mode) == FileType::Fifo).then_some(())?;
         let info = Path::new("/proc").join(process).join("fdinfo").join(&name);
         let info = fs::read_to_string(info).ok()?;
-        let flags = u32::from_str_radix(field(&info, "flags")?, 8).ok()?;
-        let access = OFlags::from_bits_retain(flags) & OFlags::RWMODE;
         Some(OpenEnd {
             id: (stat.st_dev, stat.st_ino),
-            is_writer: access != OFlags::RDONLY,
+            is_writer: access_mode(&info)? != OFlags::RDONLY,
             path,
         })
     };

@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 /// The directory that `/proc` and `/sys` are looked for in: `/`, except in tests.
 #[derive(Debug, Clone)]
 pub struct Root(PathBuf);
@@ -81,6 +83,12 @@ pub fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut fields = text.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = fields.find(|(name, _)| name.trim() == key)?;
     Some(value.trim()).filter(|value| !value.is_empty())
+}
+
+/// Returns whether an fd reads, writes or both, by the text of its file in /proc/PID/fdinfo.
+pub fn access_mode(fdinfo: &str) -> Option<OFlags> {
+    let flags = u32::from_str_radix(field(fdinfo, "flags")?, 8).ok()?;
+    Some(OFlags::from_bits_retain(flags) & OFlags::RWMODE)
 }
 
 /// Returns the word in brackets, which in sysfs is the current setting: `always [madvise] never`.

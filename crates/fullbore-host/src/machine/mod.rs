@@ -29,7 +29,7 @@ use model::cpu_model;
 
 pub use cache::{Cache, CacheKind};
 pub use capabilities::Capabilities;
-pub use files::{Root, bracketed_word, field, format_cpu_list, parse_cpu_list};
+pub use files::{Root, access_mode, bracketed_word, field, format_cpu_list, parse_cpu_list};
 pub use pair::CpuPair;
 pub use pipe_limits::PipeLimits;
 pub use topology::{Relation, Topology};

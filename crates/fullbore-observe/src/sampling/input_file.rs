@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use fullbore_host::machine::{access_mode, field};
 use procfs::process::{FDInfo, FDTarget, Process};
 use rustix::fs::{AtFlags, CWD, FileType, OFlags, Statx, StatxFlags, statx};
 
@@ -86,11 +87,8 @@ fn identity(file: &Statx) -> (u32, u32, u64) {
 fn open_file(root: &Path, fd: i32) -> Option<(Statx, u64)> {
     let file = regular(&root.join(format!("fd/{fd}")))?;
     let text = std::fs::read_to_string(root.join(format!("fdinfo/{fd}"))).ok()?;
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-    let flags = u32::from_str_radix(field("flags:")?.trim(), 8).ok()?;
-    let mode = OFlags::from_bits_retain(flags) & OFlags::RWMODE;
-    let read = field("pos:")?.trim().parse().ok()?;
-    (mode != OFlags::WRONLY).then_some((file, read))
+    let read = field(&text, "pos")?.parse().ok()?;
+    (access_mode(&text)? != OFlags::WRONLY).then_some((file, read))
 }
 
 /// Returns the regular files that these words name, each once.
