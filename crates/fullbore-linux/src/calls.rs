@@ -414,12 +414,7 @@ fn without_waiting<B>(
             }
             answer => return answer,
         },
-        NoWait::Unknown
-        | NoWait::Needless
-        | NoWait::Own { .. }
-        | NoWait::Relay(_)
-        | NoWait::Look
-        | NoWait::LookToRead => {}
+        _ => {}
     }
     match no_wait {
         NoWait::Own { fd: own, .. } => call(own.as_fd(), &mut buf, How::Plain),
@@ -500,13 +495,7 @@ fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
 /// Returns whether a terminal is the master of a pseudoterminal, which cannot be reopened: opening its device,
 /// `/dev/ptmx` (5, 2), creates a new pair each time (pts(4)).
 fn is_ptmx(fd: BorrowedFd<'_>) -> bool {
-    rustix::fs::fstat(fd).map_or(true, |stat| {
-        let device = (
-            rustix::fs::major(stat.st_rdev),
-            rustix::fs::minor(stat.st_rdev),
-        );
-        device == (5, 2)
-    })
+    rustix::fs::fstat(fd).map_or(true, |stat| stat.st_rdev == rustix::fs::makedev(5, 2))
 }
 
 /// Opens the same file again with `O_NONBLOCK`, which affects no other process.

@@ -517,12 +517,9 @@ pub fn is_closed(pipe: BorrowedFd<'_>) -> Result<bool, Errno> {
 /// Returns the timeout of a blocking socket for this operation; `None` if it has no timeout, is not a socket, or has
 /// `O_NONBLOCK`, so that no call on it waits.
 fn timeout_of_socket(fd: BorrowedFd<'_>, events: PollFlags) -> Option<Duration> {
-    let of = match (
-        events.contains(PollFlags::IN),
-        events.contains(PollFlags::OUT),
-    ) {
-        (true, _) => Timeout::Recv,
-        (_, true) => Timeout::Send,
+    let of = match events {
+        _ if events.contains(PollFlags::IN) => Timeout::Recv,
+        _ if events.contains(PollFlags::OUT) => Timeout::Send,
         _ => return None,
     };
     let timeout = sockopt::socket_timeout(fd, of).ok()??;

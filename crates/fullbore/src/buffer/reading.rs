@@ -142,12 +142,8 @@ impl Reading<'_> {
                 }
                 Some(Err(_)) if self.calls.waiter.stopped().is_some() => return Ok(()),
                 Some(Err(errno)) => {
-                    return Err(error::moving(
-                        TransferSide::Source,
-                        "read",
-                        errno,
-                        self.taken,
-                    ));
+                    let side = TransferSide::Source;
+                    return Err(error::moving(side, "read", errno, self.taken));
                 }
             }
         }

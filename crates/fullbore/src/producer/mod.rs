@@ -517,12 +517,8 @@ impl<Fd: AsFd> Producer<Fd> {
         self.owner.check("producer")?;
         if let LastError::Deferred((operation, errno)) = self.last_error {
             self.last_error = LastError::Reported;
-            return Err(error::moving(
-                TransferSide::Sink,
-                operation,
-                errno,
-                self.sent,
-            ));
+            let (side, sent) = (TransferSide::Sink, self.sent);
+            return Err(error::moving(side, operation, errno, sent));
         }
         if !self.buffer().is_empty() {
             self.send_window()?;

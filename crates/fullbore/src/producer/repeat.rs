@@ -177,18 +177,12 @@ impl<Fd: AsFd> Repeat<Fd> {
         let (sink, block) = (self.sink.as_fd(), &self.block);
         let (operation, answer) = match &mut self.origin {
             Origin::Master(master) if at == 0 => ("tee", master.tee(&mut self.calls, sink, most)),
-            Origin::Staged { stage, staged, .. } if *staged > 0 => (
-                "splice",
-                self.calls
-                    .splice(
-                        stage.reader.as_fd(),
-                        sink,
-                        length(most.min(*staged)),
-                        SpliceFlags::NONBLOCK,
-                        Ready::ToWrite,
-                    )
-                    .inspect(|&n| *staged -= n as u64),
-            ),
+            Origin::Staged { stage, staged, .. } if *staged > 0 => {
+                let (from, most) = (stage.reader.as_fd(), length(most.min(*staged)));
+                let (flags, ready) = (SpliceFlags::NONBLOCK, Ready::ToWrite);
+                let spliced = self.calls.splice(from, sink, most, flags, ready);
+                ("splice", spliced.inspect(|&n| *staged -= n as u64))
+            }
             Origin::Copy => {
                 let bytes = up_to(&block[at..], most);
                 ("write", self.calls.write(sink, bytes))

@@ -10,7 +10,7 @@ mod state;
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LockResult, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -164,7 +164,7 @@ impl Store {
     /// [`Error::Unsupported`] for memory that only system calls may access.
     pub(crate) fn unsent(&self, output: usize) -> Result<Vec<u8>> {
         let parts = self.lock().state.unsent(output);
-        let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let pages = unpoisoned(self.pages.lock());
         match self.is_mapped && !parts.is_empty() {
             true => Err(Error::Unsupported(
                 "the bytes of the buffer are not in its memory".into(),
@@ -210,11 +210,11 @@ impl Store {
         let asleep = self
             .stop
             .wait_timeout_while(self.lock(), time, |inner| !inner.stopped);
-        drop(asleep.unwrap_or_else(PoisonError::into_inner));
+        drop(unpoisoned(asleep));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.inner.lock())
     }
 
     /// Wakes sleeping outputs. Releases the lock first, because they need it at once.
@@ -236,7 +236,7 @@ impl Store {
             if let Released::GiveBack(slot) = released {
                 drop(inner);
                 let start = slot * self.stride;
-                let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut pages = unpoisoned(self.pages.lock());
                 let given_back = pages.give_back(start..start + self.stride);
                 drop(pages);
                 inner = self.lock();
@@ -253,6 +253,11 @@ impl Store {
         }
         outcome
     }
+}
+
+/// Takes a lock whether or not a thread has panicked with it: the state is valid at any time.
+fn unpoisoned<Guard>(locked: LockResult<Guard>) -> Guard {
+    locked.unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The side that fills the memory. Dropping it ends the stream.
@@ -301,10 +306,7 @@ impl Filler<'_> {
                 continue;
             }
             inner.reader_sleeps = true;
-            inner = store
-                .room
-                .wait(inner)
-                .unwrap_or_else(PoisonError::into_inner);
+            inner = unpoisoned(store.room.wait(inner));
             inner.reader_sleeps = false;
         };
         if let Some(since) = waited {
@@ -428,10 +430,7 @@ impl Emptier<'_> {
             }
             waited.get_or_insert_with(Instant::now);
             inner.outputs_asleep += 1;
-            inner = store
-                .more
-                .wait(inner)
-                .unwrap_or_else(PoisonError::into_inner);
+            inner = unpoisoned(store.more.wait(inner));
             inner.outputs_asleep -= 1;
         }
     }

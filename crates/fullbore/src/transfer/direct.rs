@@ -69,16 +69,13 @@ pub(super) fn move_once(
             );
         }
     };
-    let outcome = match outcome::of(plan::call(method), kinds, result, None) {
+    let (call, operation) = plan::call(method);
+    let outcome = match outcome::of(call, kinds, result, None) {
         Outcome::RefusedOrPending(errno) => {
             let again = sendfile(waiter, ends, from, most);
             outcome::of_repeated(kinds.0, errno, again)
         }
         known => known,
-    };
-    let operation = match method {
-        Way::Sendfile => "sendfile",
-        _ => "copy_file_range",
     };
     let errno = result.err().unwrap_or(Errno::OPNOTSUPP);
     stepped(operation, outcome, errno, || side_of_files(ends, from))

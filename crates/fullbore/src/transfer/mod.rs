@@ -232,25 +232,23 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     ) -> Result<EndReason> {
         self.owner.check("transfer")?;
         self.options.check()?;
+        let (source, sink) = (self.source.as_fd(), self.sink.as_fd());
         let state = match &mut self.state {
             Some(state) => state,
-            none => none.insert(begin(
-                self.source.as_fd(),
-                self.sink.as_fd(),
-                &self.options,
-            )?),
+            none => none.insert(begin(source, sink, &self.options)?),
         };
         state.check(&self.options)?;
         let ends = Ends {
-            source: self.source.as_fd(),
-            sink: self.sink.as_fd(),
+            source,
+            sink,
             source_kind: state.route.source,
             sink_kind: state.route.sink,
+            options: &self.options,
         };
         state.leave_routes_that_wait(&ends);
         // A panic of the callback may have ended the last run at this point.
         state.after_sending();
-        let ended = steps(state, &ends, &self.options, progress);
+        let ended = steps(state, &ends, progress);
         state.give_back(&ends);
         let extended = state.extend(&ends);
         ended.and_then(|ended| extended.map(|()| ended))
@@ -275,9 +273,9 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
 fn steps(
     state: &mut State,
     ends: &Ends<'_>,
-    options: &TransferOptions,
     mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<EndReason> {
+    let options = ends.options;
     loop {
         if let Some(stopped) = options.waiter.due() {
             return Ok(stopped.into());
@@ -286,7 +284,7 @@ fn steps(
             return Ok(EndReason::AtLimit);
         }
         let method = state.method();
-        let (method, n) = match state.step(method, ends, options) {
+        let (method, n) = match state.step(method, ends) {
             Ok(Step::Moved(n)) => match (method, state.outlet.last) {
                 (Way::Fresh, last @ (Way::Copy | Way::Socket)) => (last, n),
                 _ => (method, n),
@@ -305,7 +303,7 @@ fn steps(
             Err(Stop::Refused(..)) if state.try_another(method, ends) => continue,
             // Of a splice or a sendfile, the table of outcomes has decided that it is none.
             Err(Stop::At(_, _, errno))
-                if plan::call(method) == Call::Read
+                if plan::call(method).0 == Call::Read
                     && is_refusal(errno)
                     && state.try_another(method, ends) =>
             {
@@ -316,7 +314,7 @@ fn steps(
             }
             Err(Stop::Other(error)) => return Err(error),
         };
-        let go_on = progress(state.arrived(method, n, options));
+        let go_on = progress(state.arrived(method, n, ends));
         state.after_sending();
         if go_on.is_break() {
             return Ok(EndReason::Cancelled);

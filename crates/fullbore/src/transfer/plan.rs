@@ -19,13 +19,13 @@ pub enum Guarantee {
     Reference,
 }
 
-/// Returns the system call of this way that takes bytes from the source.
-pub(super) fn call(way: Way) -> Call {
+/// Returns the system call of this way that takes bytes from the source, and its name.
+pub(super) fn call(way: Way) -> (Call, &'static str) {
     match way {
-        Way::CopyFileRange => Call::CopyFileRange,
-        Way::Splice | Way::SpliceThrough => Call::Splice,
-        Way::Sendfile => Call::Sendfile,
-        _ => Call::Read,
+        Way::CopyFileRange => (Call::CopyFileRange, "copy_file_range"),
+        Way::Splice | Way::SpliceThrough => (Call::Splice, "splice"),
+        Way::Sendfile => (Call::Sendfile, "sendfile"),
+        _ => (Call::Read, "read"),
     }
 }
 

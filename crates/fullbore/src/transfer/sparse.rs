@@ -86,10 +86,7 @@ impl Holes {
                 return Ok(Stretch::Bytes);
             }
         };
-        let hole = match data > at {
-            true => (data - at).min(most),
-            false => 0,
-        };
+        let hole = data.saturating_sub(at).min(most);
         // Where the next hole begins; the end of the file, or a hole that has just been created, is copied as bytes.
         let next = match hole == 0 && data < end {
             true => seek(source, SeekFrom::Hole(at)).map_err(lost)?,

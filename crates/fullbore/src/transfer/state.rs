@@ -213,37 +213,25 @@ impl State {
         self.route.next(has_bytes_to_write)
     }
 
-    pub(super) fn step(
-        &mut self,
-        method: Way,
-        ends: &Ends<'_>,
-        options: &TransferOptions,
-    ) -> Stepped {
+    pub(super) fn step(&mut self, method: Way, ends: &Ends<'_>) -> Stepped {
         if self.route.long {
-            self.outlet.make_roomy(ends.sink, options.roomy());
+            self.outlet.make_roomy(ends.sink, ends.options.roomy());
         }
-        if let Some(hole) = self.pass_hole(method, ends, options)? {
+        if let Some(hole) = self.pass_hole(method, ends)? {
             return Ok(Step::Passed(hole));
         }
         match method {
-            Way::CopyFileRange | Way::Splice | Way::Sendfile => {
-                self.move_directly(method, ends, options)
-            }
-            Way::SpliceThrough => self.splice_through(ends, options),
-            _ if self.held.stage.len() > 0 => self.write(ends, options),
-            _ => self.fill(method, ends, options),
+            Way::CopyFileRange | Way::Splice | Way::Sendfile => self.move_directly(method, ends),
+            Way::SpliceThrough => self.splice_through(ends),
+            _ if self.held.stage.len() > 0 => self.write(ends),
+            _ => self.fill(method, ends),
         }
     }
 
     /// Skips the next hole, if holes are kept, or finds its start.
-    fn pass_hole(
-        &mut self,
-        method: Way,
-        ends: &Ends<'_>,
-        options: &TransferOptions,
-    ) -> Result<Option<usize>, Stop> {
+    fn pass_hole(&mut self, method: Way, ends: &Ends<'_>) -> Result<Option<usize>, Stop> {
         let by_position = matches!(method, Way::CopyFileRange | Way::Copy);
-        if !self.route.long || !by_position || self.held.has_read() || options.own.visible {
+        if !self.route.long || !by_position || self.held.has_read() || ends.options.own.visible {
             self.holes.before = usize::MAX;
             return Ok(None);
         }
@@ -251,7 +239,7 @@ impl State {
             return Ok(None);
         }
         // A hole costs a few calls, whatever its size.
-        let most = options.most(self.tally.taken, isize::MAX as usize);
+        let most = ends.options.most(self.tally.taken, isize::MAX as usize);
         match self.holes.next(ends.source, ends.sink, most as u64)? {
             Stretch::Bytes => Ok(None),
             Stretch::Hole(len) => {
@@ -262,18 +250,13 @@ impl State {
     }
 
     /// Makes one call that moves bytes from the source to the sink.
-    fn move_directly(
-        &mut self,
-        method: Way,
-        ends: &Ends<'_>,
-        options: &TransferOptions,
-    ) -> Stepped {
+    fn move_directly(&mut self, method: Way, ends: &Ends<'_>) -> Stepped {
         let most = match method {
             Way::CopyFileRange => direct::RANGE,
             Way::Sendfile => direct::SENDFILE,
             _ => ends.sink_kind.splice_at_once(),
         };
-        let Some(most) = self.claim(method, ends, self.most(options, most))? else {
+        let Some(most) = self.claim(method, ends, self.most(ends, most))? else {
             return Ok(Step::Doubtful);
         };
         let offsets = (self.tally.source.at(), self.tally.sink.at());
@@ -319,13 +302,13 @@ impl State {
     }
 
     /// Makes one call between the private pipe and the source or the sink.
-    fn splice_through(&mut self, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
-        let most = self.most(options, usize::MAX);
+    fn splice_through(&mut self, ends: &Ends<'_>) -> Stepped {
+        let most = self.most(ends, usize::MAX);
         let own = match &mut self.held.through {
             Some(own) => own,
             none => {
                 let packets = ends.sink_kind == Kind::Pipe && pipe::keeps_packets(ends.sink);
-                let own = (!packets).then(|| OwnPipe::new(options.roomy()).ok());
+                let own = (!packets).then(|| OwnPipe::new(ends.options.roomy()).ok());
                 match own.flatten() {
                     Some(own) => none.insert(own),
                     // The sink takes no pages, or no pipe can be made (EMFILE): another method may not need one.
@@ -364,11 +347,11 @@ impl State {
     }
 
     /// Makes one write of bytes that were read.
-    fn write(&mut self, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
+    fn write(&mut self, ends: &Ends<'_>) -> Stepped {
         let (from, at, most) = (
             self.held.sent,
             self.tally.sink.at(),
-            self.tally.sink.most(options.most_at_once()),
+            self.tally.sink.most(ends.options.most_at_once()),
         );
         let sent = self
             .held
@@ -384,13 +367,13 @@ impl State {
     }
 
     /// Fills the stage, which is empty, by one call.
-    fn fill(&mut self, method: Way, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
+    fn fill(&mut self, method: Way, ends: &Ends<'_>) -> Stepped {
         self.held.begin();
         if self.route.long && !self.route.doubtful && self.held.stage.is_small() {
-            self.grow_stage(method, ends, options);
+            self.grow_stage(method, ends);
         }
-        match self.held.refill(options)? {
-            None => self.read(ends, options),
+        match self.held.refill(ends.options)? {
+            None => self.read(ends),
             Some((0, _)) => Ok(Step::End),
             Some((_, is_packet)) => {
                 if is_packet {
@@ -402,9 +385,9 @@ impl State {
     }
 
     /// Makes one read from the source.
-    fn read(&mut self, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
+    fn read(&mut self, ends: &Ends<'_>) -> Stepped {
         let longest = self.held.longest_message;
-        let most = options.most_to_read(self.tally.taken, longest);
+        let most = ends.options.most_to_read(self.tally.taken, longest);
         let most = self.tally.source.most(most.min(self.holes.before));
         let room = self.held.stage.room(most)?;
         let (reader, at) = (&mut self.reader, self.tally.source.at());
@@ -431,12 +414,13 @@ impl State {
     }
 
     /// Allocates full-size memory, and gives its pages to the sink from now on, if that pays off.
-    fn grow_stage(&mut self, method: Way, ends: &Ends<'_>, options: &TransferOptions) {
+    fn grow_stage(&mut self, method: Way, ends: &Ends<'_>) {
         let takes_pages = method == Way::Fresh
-            && (self.outlet).take_pages(ends.sink, ends.sink_kind, options.roomy());
+            && (self.outlet).take_pages(ends.sink, ends.sink_kind, ends.options.roomy());
         // Each read drains the pipe, so that its writer works while these bytes are written.
         let copied_from_a_pipe = self.route.source == Kind::Pipe && !takes_pages;
-        let chunk = options
+        let chunk = ends
+            .options
             .read_chunk(self.held.longest_message)
             .or_else(|| copied_from_a_pipe.then(memory::suits_a_pipe));
         // After vmsplice(2), a write(2) that must not wait is limited to PIPE_BUF bytes (docs/guarantees.md).
@@ -453,24 +437,20 @@ impl State {
     }
 
     /// Returns how many bytes the next call may take from the source, at most `otherwise`.
-    fn most(&self, options: &TransferOptions, otherwise: usize) -> usize {
-        options.most(self.tally.taken, otherwise.min(self.holes.before))
+    fn most(&self, ends: &Ends<'_>, otherwise: usize) -> usize {
+        ends.options
+            .most(self.tally.taken, otherwise.min(self.holes.before))
     }
 
     /// Records that `n` bytes arrived, and returns the progress for the callback.
-    pub(super) fn arrived(
-        &mut self,
-        method: Way,
-        n: usize,
-        options: &TransferOptions,
-    ) -> Progress<'_> {
+    pub(super) fn arrived(&mut self, method: Way, n: usize, ends: &Ends<'_>) -> Progress<'_> {
         let step = n as u64;
         self.tally.arrived(method, step);
         Progress {
             bytes: self.tally.bytes,
             step,
             way: method,
-            seen: self.held.seen(options),
+            seen: self.held.seen(ends.options),
         }
     }
 

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::options::TransferOptions;
 use crate::kind::Kind;
 use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::outcome::Outcome;
@@ -88,13 +89,14 @@ impl From<Error> for Stop {
 
 pub(super) type Stepped = Result<Step, Stop>;
 
-/// The two fds of a step, and their kinds.
+/// The two fds of a step, their kinds, and the options.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends<'fd> {
     pub(crate) source: BorrowedFd<'fd>,
     pub(crate) sink: BorrowedFd<'fd>,
     pub(crate) source_kind: Kind,
     pub(crate) sink_kind: Kind,
+    pub(super) options: &'fd TransferOptions,
 }
 
 /// Returns whether this flag is set in the open file description of `fd` (F_GETFL).
