@@ -143,7 +143,7 @@ impl Carrier {
             *self = Carrier::Memory {
                 from: 0,
                 to: bytes.len(),
-                buffer: bytes.into(),
+                buffer: Buffer { bytes, pool: None },
             };
         }
         moved(self.write(sink, shape)?, false, refused)

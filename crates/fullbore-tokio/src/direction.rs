@@ -125,8 +125,8 @@ impl Direction {
                         TransferSide::Source if self.drains => {
                             return Poll::Ready(Ok(Ended::NotYet));
                         }
-                        TransferSide::Source => source.poll_ready(cx, Interest::READABLE),
-                        TransferSide::Sink => sink.poll_ready(cx, Interest::WRITABLE),
+                        TransferSide::Source => source.watched().poll_ready(cx, Interest::READABLE),
+                        TransferSide::Sink => sink.watched().poll_ready(cx, Interest::WRITABLE),
                     };
                     ready!(self.would_block(side, polled))?;
                     continue;
@@ -315,15 +315,10 @@ impl Direction {
         usize::try_from(left).unwrap_or(usize::MAX).min(most)
     }
 
-    pub(crate) fn error(
-        &self,
-        side: TransferSide,
-        operation: &'static str,
-        errno: std::io::Error,
-    ) -> Error {
+    pub(crate) fn error(&self, side: TransferSide, call: &'static str, errno: io::Error) -> Error {
         Error::Moving {
             side,
-            operation,
+            operation: call,
             errno,
             moved: self.counters.bytes(),
         }

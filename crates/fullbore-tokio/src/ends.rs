@@ -312,7 +312,7 @@ impl<E: End> Side<E> {
     }
 
     /// Returns the object that shows whether it is ready.
-    fn watched(&self) -> &dyn End {
+    pub(crate) fn watched(&self) -> &dyn End {
         match self.own() {
             Own::Watched(end) => &**end,
             _ => &self.end,
@@ -329,14 +329,6 @@ impl<E: End> Side<E> {
             Own::File(file) => Some(file),
             _ => None,
         }
-    }
-
-    pub(crate) fn poll_ready(
-        &self,
-        cx: &mut Context<'_>,
-        interest: Interest,
-    ) -> Poll<io::Result<()>> {
-        self.watched().poll_ready(cx, interest)
     }
 
     /// Makes a call if the end is ready; otherwise it fails with `EAGAIN`.

@@ -94,7 +94,7 @@ impl<E: End> Readiness<E> {
                 self.nap.was_not_vain();
                 return Poll::Ready(done);
             }
-            match self.side.poll_ready(cx, interest) {
+            match self.side.watched().poll_ready(cx, interest) {
                 Poll::Ready(ready) => ready?,
                 Poll::Pending => {
                     self.nap.was_not_vain();

@@ -247,13 +247,7 @@ pub(crate) struct LentPipe {
 #[derive(Default)]
 pub(crate) struct Buffer {
     pub(crate) bytes: Vec<u8>,
-    pool: Option<Pool>,
-}
-
-impl From<Vec<u8>> for Buffer {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self { bytes, pool: None }
-    }
+    pub(crate) pool: Option<Pool>,
 }
 
 impl Drop for Buffer {
