@@ -13,7 +13,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-use crate::errno::{is_pipe_or_socket, is_refusal};
+use crate::errno::{self, is_pipe_or_socket, is_refusal};
 use crate::own::not_standard;
 use crate::pipe::PipeEnd;
 use crate::relay::Relay;
@@ -486,10 +486,8 @@ fn fits(fd: BorrowedFd<'_>) -> usize {
     capacity.saturating_sub(used).max(PIPE_BUF)
 }
 
-/// Returns the device and inode of a file.
 fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
-    let stat = rustix::fs::fstat(fd).ok()?;
-    Some((stat.st_dev, stat.st_ino))
+    Some(errno::identity(&rustix::fs::fstat(fd).ok()?))
 }
 
 /// Returns whether a terminal is the master of a pseudoterminal, which cannot be reopened: opening its device,

@@ -45,7 +45,7 @@ pub fn stat_of(fd: BorrowedFd<'_>, side: TransferSide) -> Result<Stat> {
 /// # Errors
 /// [`Error::Invalid`] for one pipe, and for one file unless the ranges in it are apart.
 pub fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result<()> {
-    if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
+    if identity(source) != identity(sink) {
         return Ok(());
     }
     match FileType::from_raw_mode(source.st_mode) {
@@ -54,5 +54,14 @@ pub fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result
             Err(Error::Invalid("source and sink are the same file".into()))
         }
         _ => Ok(()),
+    }
+}
+
+/// Returns what is equal for two files only if they have the same bytes: the device and the inode, or the number of a
+/// block device, which may have several nodes.
+pub(crate) fn identity(stat: &Stat) -> (u64, u64) {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::BlockDevice => (u64::MAX, stat.st_rdev),
+        _ => (stat.st_dev, stat.st_ino),
     }
 }

@@ -320,11 +320,7 @@ fn sync_names_beside(path: &Path, shown: &str) -> anyhow::Result<()> {
 }
 
 fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), SameFile> {
-    let kind = FileType::from_raw_mode(output.st_mode);
-    if !matches!(kind, FileType::RegularFile | FileType::Fifo) {
-        return Ok(());
-    }
-    let is_output = |stat: Stat| (stat.st_dev, stat.st_ino) == (output.st_dev, output.st_ino);
+    let is_output = |stat: Stat| fullbore_linux::refuse_the_same(&stat, output, false).is_err();
     let mut inputs = inputs.iter();
     let same = inputs.find(|input| input.stat().is_ok_and(is_output));
     same.map_or(Ok(()), |input| Err(SameFile(input.clone())))

@@ -18,10 +18,7 @@ pub fn join(
     say: impl Fn(&anyhow::Error),
     mut pass: impl FnMut(&Input, &mut Output) -> anyhow::Result<ControlFlow<()>>,
 ) -> anyhow::Result<ExitCode> {
-    if inputs.len() > 1 {
-        // A single input is refused before its first byte.
-        output.refuse(inputs)?;
-    }
+    output.refuse(inputs)?;
     let mut all_well = true;
     for input in inputs {
         match pass(input, output) {

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -236,6 +236,15 @@ fn an_input_that_is_the_output_is_refused_and_nothing_is_changed() {
         "$FB copy b -a -o ./b",
         "$FB copy --by-reference b -o b",
         "$FB copy -n 3 b -o b",
+        "$FB copy --hash md5 b >> b",
+        "$FB copy --seal b >> b",
+        "$FB copy --seal < b 1<> b",
+        "$FB copy --seal /dev/fd/5 5< b >> hard",
+        "$FB copy --unseal b >> b",
+        "$FB meter -q -l b >> b",
+        "$FB meter -q -E b >> b",
+        "$FB tee < b >> b",
+        "$FB buffer -q < b >> b",
     ] {
         let output = shell(&dir, line);
         assert_code(&output, 2);
@@ -599,6 +608,36 @@ fn an_input_that_is_the_output_is_refused_before_the_others_are_written() {
     let output = finish(start(fullbore(&words).stdout(to_append)));
     assert_code(&output, 2);
     assert_eq!(std::fs::read(path("f")).unwrap(), b"ffff");
+}
+
+/// Neither a pipe nor a disk gets back what is read from it, under whatever name.
+#[test]
+fn an_input_that_is_the_output_is_refused_if_it_is_a_pipe_or_a_disk() {
+    let line = format!(
+        "set -e; for n in 1 2; do head -c 300000 /dev/urandom; done > disk; md5sum disk > sum; mkfifo pipe; exec 7<> pipe
+        device=$(losetup -f --show disk) || exit 77; trap 'losetup -d $device' EXIT
+        mknod node b $(stat -c '0x%t 0x%T' $device); set +e
+        for verb in 'copy --seal' 'copy --unseal' copy 'copy --hash md5' tee 'meter -q' 'meter -q -l' 'meter -q -E' 'buffer -q'; do
+            timeout 60 {FULLBORE} $verb < $device 1<> node; echo $verb $?
+            timeout 60 {FULLBORE} $verb <&7 >&7; echo $verb $?
+        done
+        for verb in 'copy -o' 'copy --seal -o' 'copy sum -o' 'meter -q -o' 'tee'; do
+            case $verb in tee) operand= ;; *) operand=$device ;; esac
+            timeout 60 {FULLBORE} $verb node $operand < $device > /dev/null; echo $verb $?
+        done
+        sync; md5sum --quiet --check sum"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", &line]).current_dir(directory.path());
+    let output = output_of(command.stdin(Stdio::null())).unwrap();
+    if output.status.code() == Some(77) {
+        return skipped("a disk that is both input and output: no loop device here");
+    }
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.lines().all(|line| line.ends_with(" 2")), "{said}");
+    assert_eq!(said.lines().count(), 23, "{said}");
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 #[test]
