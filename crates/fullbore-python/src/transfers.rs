@@ -13,6 +13,7 @@ use fullbore::{
     TransferSide,
 };
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use rustix::fs::FileType;
 
 use crate::errors::exception;
@@ -82,21 +83,32 @@ fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("fullbore._moved")?.getattr(name)
 }
 
-/// Returns a report, or raises an error with it.
+/// How often it is tried to make a report while handlers of signals raise exceptions.
+const TRIES: usize = 1000;
+
+/// Returns the report that `make` makes, or raises an error. In both cases it is in `kept`, so that it is known also
+/// if a signal is handled before the caller has stored what is returned. To make it runs code of Python, where such a
+/// handler may raise an exception: the bytes that have not arrived must not be lost with it.
 fn with_report<'py>(
-    report: Bound<'py, PyAny>,
-    error: Option<PyErr>,
+    kept: &Bound<'py, PyList>,
+    mut error: Option<PyErr>,
+    make: impl Fn() -> PyResult<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Some(error) = error else {
-        return Ok(report);
+    let mut tries = 0;
+    let report = loop {
+        match make() {
+            Ok(report) => break report,
+            Err(raised) if tries == TRIES => return Err(raised),
+            Err(raised) => (error, tries) = (Some(raised), tries + 1),
+        }
     };
-    error.value(report.py()).setattr("report", report)?;
-    Err(error)
+    kept.append(&report)?;
+    error.map_or(Ok(report), Err)
 }
 
 /// Moves bytes from one descriptor to another, for copy(), which opens the files.
 #[pyfunction]
-#[pyo3(signature = (source, sink, ahead, by_reference, plain, limit, progress, pipe_size, cancel))]
+#[pyo3(signature = (source, sink, ahead, by_reference, plain, limit, progress, pipe_size, cancel, kept))]
 #[allow(clippy::too_many_arguments)]
 pub fn transfer<'py>(
     py: Python<'py>,
@@ -109,6 +121,7 @@ pub fn transfer<'py>(
     progress: Option<Bound<'_, PyAny>>,
     pipe_size: Option<Size>,
     cancel: Option<&Canceller>,
+    kept: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let class = class(py, "Report")?;
     let (from, to) = (Held::new(py, &source)?, Held::new(py, &sink)?);
@@ -173,7 +186,7 @@ pub fn transfer<'py>(
         let unsent = transfer
             .into_parts()
             .map_or_else(|_| Vec::new(), |parts| parts.2);
-        return with_report(told(&class, &report, unsent)?, error);
+        return with_report(kept, error, || told(&class, &report, &unsent));
     }
 }
 
@@ -181,7 +194,7 @@ pub fn transfer<'py>(
 fn told<'py>(
     class: &Bound<'py, PyAny>,
     report: &TransferReport,
-    unsent: Vec<u8>,
+    unsent: &[u8],
 ) -> PyResult<Bound<'py, PyAny>> {
     let methods = report.ways.iter();
     let methods: Vec<_> = methods.map(|(way, n)| (way.to_string(), *n)).collect();
@@ -198,7 +211,8 @@ fn told<'py>(
 
 /// Moves bytes from one descriptor to several, for tee(), which opens the files.
 #[pyfunction]
-#[pyo3(signature = (source, sinks, limit, drops, plain, pipe_size))]
+#[pyo3(signature = (source, sinks, limit, drops, plain, pipe_size, kept))]
+#[allow(clippy::too_many_arguments)]
 pub fn split<'py>(
     py: Python<'py>,
     source: Named,
@@ -207,6 +221,7 @@ pub fn split<'py>(
     drops: bool,
     plain: bool,
     pipe_size: Option<Size>,
+    kept: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (class, sink_class) = (class(py, "TeeReport")?, class(py, "SinkReport")?);
     let policy = match drops {
@@ -238,13 +253,14 @@ pub fn split<'py>(
         let (_, held) = tee
             .into_parts()
             .map_err(|error| exception(py, &error, &source.1))?;
-        let parts = report.sinks.iter().zip(&sinks).zip(held);
-        let parts = parts.map(|((sink, (_, name)), (_, unsent))| {
-            let error = sink.error.as_ref().map(|error| exception(py, error, name));
-            sink_class.call1((sink.bytes, error, unsent))
+        return with_report(kept, error, || {
+            let parts = report.sinks.iter().zip(&sinks).zip(&held);
+            let parts = parts.map(|((sink, (_, name)), (_, unsent))| {
+                let error = sink.error.as_ref().map(|error| exception(py, error, name));
+                sink_class.call1((sink.bytes, error, &unsent[..]))
+            });
+            let parts = parts.collect::<PyResult<Vec<_>>>()?;
+            class.call1((report.taken, report.elapsed.as_secs_f64(), parts))
         });
-        let parts = parts.collect::<PyResult<Vec<_>>>()?;
-        let report = class.call1((report.taken, report.elapsed.as_secs_f64(), parts))?;
-        return with_report(report, error);
     }
 }

@@ -7,14 +7,17 @@ import hashlib
 import io
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from types import FrameType
+from typing import Any, Literal
 
 import pytest
 
 import fullbore
+from fullbore import _fullbore
 from conftest import LIMIT, Reader, resident, stream, wait_until, wait_until_full
 
 GIB = 1 << 30
@@ -380,3 +383,29 @@ def test_plain_copies_read_and_write_only(tmp_path: Path) -> None:
     assert all(sink.read_bytes() == data for sink in sinks)
     report = asyncio.run(fullbore.acopy(tmp_path / "source", tmp_path / "sink", plain=True))
     assert report.methods == [("copy", len(data))]
+
+
+@pytest.mark.parametrize("move", [fullbore.copy, fullbore.tee])
+@pytest.mark.parametrize("sink", ["/dev/null", "/dev/full"])
+@pytest.mark.parametrize("moment", ["made", "returned"])
+def test_an_exception_in_the_last_moment_has_the_report(move: Callable[..., Any], sink: str, moment: str) -> None:
+    """As that of a handler of a signal that comes when all is done, or while the report is made."""
+    source, other = os.pipe()
+    os.write(other, b"bytes")
+    os.close(other)
+
+    def interrupt(frame: FrameType, event: str, arg: object) -> None:
+        is_made = event == "call" and type(frame.f_locals.get("self")).__name__ in ("Report", "TeeReport")
+        is_returned = event in ("c_return", "c_exception") and arg in (_fullbore.transfer, _fullbore.split)
+        if is_made if moment == "made" else is_returned:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    with open(sink, "wb", buffering=0) as file:
+        sys.setprofile(interrupt)
+        with pytest.raises(KeyboardInterrupt) as raised:
+            move(source, file)
+    os.close(source)
+    report = raised.value.report  # type: ignore[attr-defined]
+    report = report if move is fullbore.copy else report.sinks[0]
+    assert (report.bytes, report.unsent) == ((5, b"") if sink == "/dev/null" else (0, b"bytes"))

@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 from ._fullbore import Canceller
-from ._moving import _copy
+from ._moving import _copy, reporting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ async def acopy(
 
     It runs in a separate thread. When the task is cancelled, the thread stops before the cancellation proceeds,
     even during a wait; the CancelledError then has the attribute `report`, like every exception that ends
-    copy(): what arrived, and in `report.unsent` what did not. Only a thread that is opening a FIFO continues,
-    until another process opens the other end; it then copies nothing. `progress` is called in the thread of the
-    event loop.
+    copy(), if the copy had begun: what arrived, and in `report.unsent` what did not. Only a thread that is
+    opening a FIFO continues, until another process opens the other end; it then copies nothing. `progress` is
+    called in the thread of the event loop.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Report] = loop.create_future()
@@ -64,7 +64,8 @@ async def acopy(
     def run() -> None:
         report, error = None, None
         try:
-            report = _copy(
+            report = reporting(
+                _copy,
                 src,
                 dst,
                 guarantee,

@@ -170,6 +170,7 @@ def transfer(
     progress: Callable[[int], object] | None,
     pipe_size: _Size | None,
     cancel: Canceller | None,
+    kept: list[Report],
 ) -> Report: ...
 def split(
     source: _Named,
@@ -178,6 +179,7 @@ def split(
     drops: bool,
     plain: bool,
     pipe_size: _Size | None,
+    kept: list[TeeReport],
 ) -> TeeReport: ...
 def _after_fork() -> None: ...
 @final

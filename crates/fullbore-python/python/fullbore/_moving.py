@@ -9,12 +9,13 @@ from ._files import Opened
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Literal
+    from typing import Literal, TypeVar
 
     from ._files import File
     from ._moved import Report, TeeReport
 
     Guarantee = Literal["snapshot", "reference"]
+    Moved = TypeVar("Moved")
 
 
 def _check(limit: int | str | None, pipe_size: int | str | None) -> int | None:
@@ -32,7 +33,21 @@ def _size(what: str, size: int | str) -> int:
         raise type(error)(f"invalid {what} {size!r}: expected {expected}") from None
 
 
+def reporting(move: Callable[..., Moved], *arguments: object) -> Moved:
+    """Calls `move`, and gives every exception the report that it has put into its first argument: a handler of a signal
+    may raise one when the last byte has arrived already.
+    """
+    kept: list[Moved] = []
+    try:
+        return move(kept, *arguments)
+    except BaseException as error:
+        if kept:
+            error.report = kept[0]  # type: ignore[attr-defined]
+        raise
+
+
 def _copy(
+    kept: list[Report],
     src: File,
     dst: File,
     guarantee: Guarantee,
@@ -76,6 +91,7 @@ def _copy(
                 progress,
                 pipe_size,
                 cancel,
+                kept,
             )
         except BaseException:
             try:
@@ -86,9 +102,7 @@ def _copy(
         # A file is completely written only once close(2) has succeeded.
         sink.close()
         if report.bytes < least:
-            short = EOFError(f"{report.bytes} bytes came, and at_least is {least}: {dst!r} was not replaced")
-            short.report = report  # type: ignore[attr-defined]
-            raise short
+            raise EOFError(f"{report.bytes} bytes came, and at_least is {least}: {dst!r} was not replaced")
         if replacement is not None:
             replacement.put_in_place()
         return report
@@ -133,10 +147,10 @@ def copy(
     exception that it raises ends the copy.
 
     Raises OSError with the file that failed in `filename`. That exception, and any other that ends the copy,
-    such as KeyboardInterrupt, has the attribute `report`: what arrived, and in `report.unsent` the bytes that
-    were taken from the source and did not arrive.
+    such as KeyboardInterrupt, has the attribute `report` if the copy had begun: what arrived, and in
+    `report.unsent` the bytes that were taken from the source and did not arrive.
     """
-    return _copy(src, dst, guarantee, plain, limit, progress, pipe_size, None, None, atomic, at_least)
+    return reporting(_copy, src, dst, guarantee, plain, limit, progress, pipe_size, None, None, atomic, at_least)
 
 
 def tee(
@@ -151,8 +165,20 @@ def tee(
 
     The files and `plain` are as in copy(), and a reader gets the bytes as they were when they were copied. A
     stalled sink delays the others only once its own pipe is full. With on_error='fail' the first error of a
-    sink is raised; with 'drop' the other sinks continue, and the report has the error.
+    sink is raised, with the attribute `report`; with 'drop' the other sinks continue, and the report has the error.
     """
+    return reporting(_tee, src, sinks, limit, on_error, plain, pipe_size)
+
+
+def _tee(
+    kept: list[TeeReport],
+    src: File,
+    sinks: tuple[File, ...],
+    limit: int | str | None,
+    on_error: Literal["fail", "drop"],
+    plain: bool,
+    pipe_size: int | str | None,
+) -> TeeReport:
     most = _check(limit, pipe_size)
     if on_error not in ("fail", "drop"):
         raise ValueError(f"invalid on_error {on_error!r}: expected 'fail' or 'drop'")
@@ -177,6 +203,7 @@ def tee(
             on_error == "drop",
             plain,
             pipe_size,
+            kept,
         )
         for one in opened:
             one.close()
