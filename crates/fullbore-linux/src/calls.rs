@@ -138,10 +138,19 @@ impl Calls {
                     .until_ready(fd, Ready::ToRead, || rustix::io::read(fd, &mut *buf))
             });
         }
-        let (no_wait, must_not) = (&mut self.no_wait, !self.waiter.may_wait());
+        let ready = (Ready::ToRead, !self.waiter.may_wait());
+        let no_wait = &mut self.no_wait;
+        let call = |fd: BorrowedFd<'_>, buf: &mut &mut [u8], how: How<'_>| match how {
+            How::Flagged => {
+                let slices = &mut [IoSliceMut::new(buf)];
+                rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
+            }
+            How::Message => rustix::net::recv(fd, &mut **buf, RecvFlags::DONTWAIT).map(|(n, _)| n),
+            How::Plain | How::Looked | How::Relayed(_) => rustix::io::read(fd, &mut **buf),
+        };
         to_the_end_of(fd, || {
             self.waiter.until_ready(fd, Ready::ToRead, || {
-                read_without_waiting(no_wait, fd, must_not, &mut *buf)
+                without_waiting(no_wait, fd, ready, &mut *buf, call)
             })
         })
     }
@@ -152,13 +161,10 @@ impl Calls {
     /// # Errors
     /// As read(2), without `EINTR`; `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline.
     pub fn try_read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.waiter.check_stopped()?;
-        self.made += 1;
-        self.look_at(fd);
-        let no_wait = &mut self.no_wait;
-        to_the_end_of(fd, || {
-            uninterrupted(|| read_without_waiting(no_wait, fd, true, &mut *buf))
-        })
+        let never = std::mem::replace(&mut self.waiter.never, true);
+        let answer = self.read(fd, buf);
+        self.waiter.never = never;
+        answer
     }
 
     /// Calls write(2), and returns the number of bytes written.
@@ -350,24 +356,6 @@ fn to_the_end_of(
         Err(Errno::IO) if is_ptmx(source) => read(),
         answer => answer,
     }
-}
-
-#[inline]
-fn read_without_waiting(
-    no_wait: &mut NoWait,
-    fd: BorrowedFd<'_>,
-    must_not: bool,
-    buf: &mut [u8],
-) -> Result<usize, Errno> {
-    let ready = (Ready::ToRead, must_not);
-    without_waiting(no_wait, fd, ready, buf, |fd, buf, how| match how {
-        How::Flagged => {
-            let slices = &mut [IoSliceMut::new(buf)];
-            rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
-        }
-        How::Message => rustix::net::recv(fd, &mut **buf, RecvFlags::DONTWAIT).map(|(n, _)| n),
-        How::Plain | How::Looked | How::Relayed(_) => rustix::io::read(fd, &mut **buf),
-    })
 }
 
 /// The call that a [`NoWait`] makes.

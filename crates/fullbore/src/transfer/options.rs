@@ -55,6 +55,15 @@ impl TransferOptions {
         self
     }
 
+    /// Returns whether the bytes that are read and those that are written are apart, if they are of one file.
+    pub(super) fn has_ranges_apart(&self) -> bool {
+        let offsets = self.own.source_offset.zip(self.own.sink_offset);
+        let apart = offsets.map(|(from, to)| from.abs_diff(to));
+        apart
+            .zip(self.limit)
+            .is_some_and(|(apart, len)| apart >= len)
+    }
+
     /// # Errors
     /// [`Error::Invalid`] for options that would never move a byte.
     pub(super) fn check(&self) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{FileType, OFlags, Stat};
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use super::direct;
@@ -11,7 +11,7 @@ use super::options::TransferOptions;
 use super::report::Progress;
 use super::route::Route;
 use super::sparse::{Holes, Stretch};
-use super::step::{Ends, Step, Stepped, Stop, has_flag, stepped};
+use super::step::{Ends, Step, Stepped, Stop, stepped};
 use crate::kind::Kind;
 use crate::memory;
 use crate::outlet::Outlet;
@@ -31,7 +31,8 @@ pub(super) struct State {
     pub(super) tally: Tally,
     pub(super) held: Held,
     holes: Holes,
-    ranges: Ranges,
+    /// Whether both are one file, of which the ranges have to be apart.
+    is_one_file: bool,
     reader: Calls,
     pub(super) outlet: Outlet,
     /// Waits for either side of a splice.
@@ -84,28 +85,6 @@ impl Tally {
     }
 }
 
-/// The byte ranges that are read from the source and written to the sink.
-struct Ranges {
-    are_of_one_file: bool,
-    /// The distance between their starts, if both are known.
-    apart: Option<u64>,
-}
-
-impl Ranges {
-    fn of(source: &Stat, sink: &Stat, options: &TransferOptions) -> Self {
-        let offsets = options.own.source_offset.zip(options.own.sink_offset);
-        Self {
-            are_of_one_file: refuse_the_same(source, sink, false).is_err(),
-            apart: offsets.map(|(from, to)| from.abs_diff(to)),
-        }
-    }
-
-    fn are_apart(&self, options: &TransferOptions) -> bool {
-        let both = self.apart.zip(options.limit);
-        both.is_some_and(|(apart, len)| apart >= len)
-    }
-}
-
 /// Examines the two fds, and selects the methods between them.
 pub(super) fn begin(
     source: BorrowedFd<'_>,
@@ -114,13 +93,9 @@ pub(super) fn begin(
 ) -> Result<State> {
     let source_stat = stat_of(source, TransferSide::Source)?;
     let sink_stat = stat_of(sink, TransferSide::Sink)?;
-    let ranges = Ranges::of(&source_stat, &sink_stat, options);
-    refuse_the_same(&source_stat, &sink_stat, ranges.are_apart(options))?;
-    if let Some(at) = options
-        .own
-        .sink_offset
-        .filter(|_| has_flag(sink, OFlags::APPEND))
-    {
+    refuse_the_same(&source_stat, &sink_stat, options.has_ranges_apart())?;
+    let offset = options.own.sink_offset;
+    if let Some(at) = offset.filter(|_| direct::appends(sink)) {
         return Err(Error::Invalid(format!(
             "the sink appends (O_APPEND), so bytes cannot go to offset {at} of it"
         )));
@@ -140,7 +115,7 @@ pub(super) fn begin(
         tally: Tally {
             taken: options.own.ahead.len() as u64,
             source: Place::of(options.own.source_offset),
-            sink: Place::of(options.own.sink_offset),
+            sink: Place::of(offset),
             ..Tally::default()
         },
         held: Held {
@@ -154,7 +129,7 @@ pub(super) fn begin(
             seen: (0, 0),
         },
         holes: Holes::of(&source_stat, &sink_stat, options),
-        ranges,
+        is_one_file: refuse_the_same(&source_stat, &sink_stat, false).is_err(),
         reader: calls(source, &source_stat),
         outlet: Outlet::new(calls(sink, &sink_stat)),
         waiter: Waiter::default(),
@@ -200,7 +175,7 @@ impl State {
     /// # Errors
     /// [`Error::Invalid`].
     pub(super) fn check(&self, options: &TransferOptions) -> Result<()> {
-        match self.ranges.are_of_one_file && !self.ranges.are_apart(options) {
+        match self.is_one_file && !options.has_ranges_apart() {
             true => Err(Error::Invalid("source and sink are the same file".into())),
             false => Ok(()),
         }
