@@ -64,22 +64,31 @@ pub(crate) fn take(
         return moved(read(carrier)?, false, false);
     };
     let mut pipe = Some(pipe);
-    let mut splice = || carrier.splice((source, shape), &mut pipe, pool, most);
-    let spliced = splice();
-    let outcome = match outcome::of(Call::Splice, (shape, Kind::Own), spliced, None) {
-        Outcome::RefusedOrPending(errno) => outcome::of_repeated(shape, errno, splice()),
-        known => known,
-    };
-    let done = match outcome {
-        Outcome::Moved(bytes) => moved(bytes, true, false),
+    let spliced = carrier.splice((source, shape), &mut pipe, pool, most);
+    let done = match (
+        outcome::of(Call::Splice, (shape, Kind::Own), spliced, None),
+        spliced,
+    ) {
+        (Outcome::Moved(bytes), _) => moved(bytes, true, false),
         // Only read(2) shows whether this is the end, and only read(2) passes the mark of urgent data. poll(2) is not
         // asked first, because it costs as much as the read(2).
-        Outcome::ReadOnce | Outcome::Ask => {
+        (Outcome::ReadOnce | Outcome::Ask, _) => {
             read(carrier).and_then(|bytes| moved(bytes, false, false))
         }
-        Outcome::Refused => read(carrier).and_then(|bytes| moved(bytes, false, true)),
-        // It may be the pending error of the socket, which the kernel reports once.
-        _ => Err(("splice", spliced.err().unwrap_or(Errno::AGAIN))),
+        (Outcome::Refused | Outcome::RefusedOrPending(_), Err(errno)) => match read(carrier) {
+            // It may have been the pending error of the socket (`EACCES` of ICMPv6), which is followed by an end. A
+            // refusal would be repeated.
+            Ok(0) if is_reported_once(shape, errno) => {
+                let again = carrier.splice((source, shape), &mut pipe, pool, most);
+                match outcome::of_repeated(shape, errno, again) {
+                    Outcome::Moved(bytes) => moved(bytes, true, false),
+                    Outcome::Refused => moved(0, false, true),
+                    _ => Err(("splice", errno)),
+                }
+            }
+            read => read.and_then(|bytes| moved(bytes, false, true)),
+        },
+        (_, spliced) => Err(("splice", spliced.err().unwrap_or(Errno::AGAIN))),
     };
     if let Some(pipe) = pipe {
         pool.give_back(pipe);
