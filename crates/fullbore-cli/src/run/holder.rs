@@ -11,9 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::SigSet;
-use nix::unistd::{getppid, getsid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -21,7 +20,6 @@ use rustix::process::{
     waitpid,
 };
 use rustix::stdio::stderr;
-use rustix::thread::sched_yield;
 
 use super::left::end_all;
 use super::shelf::{Shelf, is_wanted};
@@ -72,7 +70,8 @@ pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> 
         }
         let number = i32::from_ne_bytes(number);
         if number < 0 {
-            return Err(not_forked(Errno::from_raw_os_error(-number)));
+            let why = with_limit(&Errno::from_raw_os_error(-number).into());
+            bail!("start the process that keeps the pipes open: {why}");
         }
         return Ok((holder, Pid::from_raw(number)));
     }
@@ -83,10 +82,14 @@ pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> 
             let child = None;
             return Ok((ToHolder { socket, child }, None));
         }
-        Ok((to_runner, Some(runner))) => Ok((to_runner, runner)),
+        Ok((to_runner, Some(runner))) => {
+            let own = setsid();
+            // A runner that is gone needs no answer.
+            let _ = (&to_runner).write_all(&[u8::from(own.is_ok())]);
+            own.map(|_| (to_runner, runner))
+        }
         Err(errno) => Err(errno),
     };
-    let _ = setsid();
     let number = match &runner {
         Ok((_, runner)) => runner.as_raw_nonzero().get(),
         Err(errno) => -errno.raw_os_error(),
@@ -109,16 +112,16 @@ fn fork_the_runner() -> Result<(UnixStream, Option<Pid>), Errno> {
     let errno = |error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
     set_child_subreaper(Some(getpid()))?;
     let (to_holder, to_runner) = UnixStream::pair().map_err(errno)?;
-    // These are nix's, and not rustix's, because the number is 0 if the leader of the session is outside of this PID
-    // namespace, as in a container.
-    let session = getsid(None);
     if let Some(runner) = fork()? {
         return Ok((to_runner, Some(runner)));
     }
-    let parent = getppid();
+    drop(to_runner);
     // Until the holder has a session of its own, SIGKILL for the process group would end all.
-    while getppid() == parent && getsid(Some(parent)) == session {
-        sched_yield();
+    let mut has_session = [1];
+    // If the holder was killed, there is nothing to wait for.
+    let _ = (&to_holder).read_exact(&mut has_session);
+    if has_session == [0] {
+        exit_at_once(0)
     }
     Ok((to_holder, None))
 }

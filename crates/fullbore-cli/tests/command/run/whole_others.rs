@@ -595,6 +595,7 @@ fn a_call_that_is_always_refused_is_named_and_leaves_no_holder() {
             "recvmsg",
             "look at the write ends of the pipes by recvmsg(2)",
         ),
+        ("setsid", "start the process that keeps the pipes open"),
     ] {
         let mut command = Command::new("strace");
         let inject = format!("inject={call}:error=EPERM");
