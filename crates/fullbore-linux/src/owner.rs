@@ -4,13 +4,12 @@
 //! as its parent. So a number is kept in a page that the kernel zeroes in every child (`MADV_WIPEONFORK`, since Linux
 //! 4.14).
 
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::{mem, ptr};
 
-use rustix::mm::Advice;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::error::{Error, Result};
-use crate::pages::Pages;
 use crate::sizes::page_size;
 
 /// A bit that is set only in an owner that is identified by its process id.
@@ -79,16 +78,40 @@ fn wiped_in_children() -> Option<&'static AtomicU64> {
     // No lock is used: a child does not have the thread that held it, so it would never be released there.
     let mut page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
-        let mut new = Pages::new(page_size()).ok()?;
-        let start = new.as_mut_ptr();
-        // SAFETY: the advice concerns children, and the range is the new mapping.
-        unsafe { rustix::mm::madvise(start.cast(), new.len(), Advice::LinuxWipeOnFork) }.ok()?;
-        page = start.cast();
-        match PAGE.compare_exchange(ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => mem::forget(new),
-            Err(by_another_thread) => page = by_another_thread,
+        let new = map_one()?;
+        match PAGE.compare_exchange(page, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => page = new,
+            Err(by_another_thread) => {
+                page = by_another_thread;
+                // SAFETY: the mapping was created above, and no other code has its address.
+                let _ = unsafe { rustix::mm::munmap(new.cast(), page_size()) };
+            }
         }
     }
-    // SAFETY: a page that is never unmapped, is zeroed and aligned, and is only used as this one atomic number.
+    // SAFETY: a page from `map_one`, which is never unmapped, is zeroed and aligned, and is only used as this one
+    // atomic number.
     Some(unsafe { &*page })
+}
+
+fn map_one() -> Option<*mut AtomicU64> {
+    let len = page_size();
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+    let page = unsafe {
+        rustix::mm::mmap_anonymous(
+            ptr::null_mut(),
+            len,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        )
+    }
+    .ok()?;
+    // SAFETY: the advice concerns children, and the range is the new mapping.
+    match unsafe { rustix::mm::madvise(page, len, Advice::LinuxWipeOnFork) } {
+        Ok(()) => Some(page.cast()),
+        Err(_) => {
+            // SAFETY: no other code has the mapping's address.
+            let _ = unsafe { rustix::mm::munmap(page, len) };
+            None
+        }
+    }
 }
