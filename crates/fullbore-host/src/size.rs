@@ -66,6 +66,18 @@ pub fn parse_in_memory(text: &str) -> Result<usize, String> {
         .map_err(|_| format!("invalid size '{text}': too large for this machine"))
 }
 
+/// Reads a size in bytes that is not 0, because nothing would ever pass.
+///
+/// # Errors
+///
+/// Those of [`parse`], and a sentence for the user about 0.
+pub fn parse_positive(text: &str) -> Result<u64, String> {
+    match parse(text)? {
+        0 => Err("0 bytes: nothing would ever pass".to_owned()),
+        size => Ok(size),
+    }
+}
+
 /// Reads the capacity of a pipe in bytes: at most 2 GiB, since fcntl(2) accepts no more (`round_pipe_size`,
 /// fs/pipe.c).
 ///

@@ -43,7 +43,7 @@ pub struct Options {
     pub memory: Option<Asked>,
 
     /// Read and write at most SIZE bytes at a time [default: 1M]
-    #[arg(short = 's', long, value_name = "SIZE", value_parser = positive)]
+    #[arg(short = 's', long, value_name = "SIZE", value_parser = size::parse_positive)]
     pub block_size: Option<u64>,
 
     /// Size of the buffer in blocks of -s, at least 5
@@ -59,11 +59,11 @@ pub struct Options {
     pub start_reading: Option<f64>,
 
     /// Read at most SIZE bytes per second
-    #[arg(short = 'r', long, value_name = "SIZE", value_parser = positive)]
+    #[arg(short = 'r', long, value_name = "SIZE", value_parser = size::parse_positive)]
     pub read_rate: Option<u64>,
 
     /// Write at most SIZE bytes per second
-    #[arg(short = 'R', long, value_name = "SIZE", value_parser = positive)]
+    #[arg(short = 'R', long, value_name = "SIZE", value_parser = size::parse_positive)]
     pub write_rate: Option<u64>,
 
     /// Pause MICROSECONDS after each write
@@ -254,13 +254,6 @@ impl Options {
             _ => other,
         };
         policy_of(Policy { closed, other }, output)
-    }
-}
-
-fn positive(text: &str) -> Result<u64, String> {
-    match size::parse(text)? {
-        0 => Err("0 bytes: nothing would ever pass".to_owned()),
-        size => Ok(size),
     }
 }
 

@@ -28,11 +28,11 @@ pub struct Options {
     pub jobs: Option<usize>,
 
     /// Least size of a block, which ends at the end of a record [default: 2M at first, growing to 16M]
-    #[arg(long, value_name = "SIZE", value_parser = positive, conflicts_with = "lines")]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_positive, conflicts_with = "lines")]
     pub block: Option<u64>,
 
     /// Memory for what has been read and not been written [default: 3 blocks for each process, and 3 more]
-    #[arg(long, value_name = "SIZE", value_parser = positive)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_positive)]
     pub memory: Option<u64>,
 
     /// What ends a record, instead of a newline: bytes, with \n, \t, \r, \0, \\ and \xHH
@@ -44,7 +44,7 @@ pub struct Options {
     pub csv: bool,
 
     /// Records have this size
-    #[arg(long, value_name = "SIZE", value_parser = positive, conflicts_with = "delimiter")]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_positive, conflicts_with = "delimiter")]
     pub record_size: Option<u64>,
 
     /// Blocks have N records, whatever their size
@@ -78,13 +78,6 @@ pub struct Delimiter(Vec<u8>);
 
 fn delimiter_of(text: &str) -> Result<Delimiter, String> {
     delimiter(text).map(Delimiter)
-}
-
-fn positive(text: &str) -> Result<u64, String> {
-    match size::parse_in_memory(text)? {
-        0 => Err("0 bytes: nothing would ever pass".to_owned()),
-        size => Ok(size as u64),
-    }
 }
 
 /// The sizes that the options, or the machine, ask for.
