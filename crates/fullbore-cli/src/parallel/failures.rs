@@ -1,11 +1,10 @@
 //! Which workers have failed, and what follows from it.
 
-use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use super::options::Options;
 use super::worker::Worker;
-use crate::run::code;
+use crate::run::{code, how_it_failed};
 use fullbore_host::text::{clean, counted};
 
 /// The failed blocks.
@@ -56,16 +55,13 @@ impl<'a> Failures<'a> {
         {
             return;
         }
-        let how = match status.signal() {
-            Some(signal) => format!("was ended by signal {signal}"),
-            None => format!("failed with exit code {}", code(status)),
-        };
         let text = format!(
-            "block {} (bytes {} to {}, first line '{}') {how}",
+            "block {} (bytes {} to {}, first line '{}') {}",
             worker.number,
             worker.start,
             worker.start + worker.bytes.saturating_sub(1),
-            clean(&String::from_utf8_lossy(&worker.first))
+            clean(&String::from_utf8_lossy(&worker.first)),
+            how_it_failed(status)
         );
         self.first = Some((worker.number, text, status));
     }

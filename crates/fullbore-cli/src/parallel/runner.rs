@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use rustix::io::Errno;
-use rustix::process::{Signal, WaitOptions, wait};
+use rustix::process::Signal;
 use rustix::stdio::stdin;
 
 use super::display::Display;
@@ -160,9 +160,7 @@ impl<'a> Work<'a> {
             _ => Signal::TERM,
         };
         if ending::has_children() {
-            let left = ending::end_all(signal, GRACE, None, || {
-                while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-            });
+            let left = ending::end_all(signal, GRACE, None, ending::reap_all);
             say_left(&left, false);
         }
         self.display.clear();

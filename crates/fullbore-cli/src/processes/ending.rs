@@ -22,8 +22,8 @@ use fullbore_linux::live_thread;
 use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal,
-    waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, pidfd_open,
+    pidfd_send_signal, wait, waitid,
 };
 
 use crate::processes::guard::is_guard;
@@ -47,6 +47,11 @@ const AT_MOST_IN_ALL: Duration = Duration::from_secs(10);
 /// How many times new processes are searched for and signalled. Processes that start others all the time,
 /// whatever signal they get, are not followed forever.
 const AT_MOST_PASSES: usize = 20;
+
+/// Waits for all children that have ended.
+pub fn reap_all() {
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+}
 
 /// Returns how long [`end_all`] takes at most, with some time for a machine that is busy.
 pub const fn longest(grace: Duration) -> Duration {

@@ -5,9 +5,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper, wait,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_subreaper};
 
 use crate::processes::ending;
 use crate::processes::interrupt::Interrupt;
@@ -76,6 +74,6 @@ fn end_all(child: &mut Child) {
     ending::end_all(Signal::TERM, GRACE, None, || {
         let _ = child.try_wait();
         // Those that have lost their parents are children of this process.
-        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        ending::reap_all();
     });
 }

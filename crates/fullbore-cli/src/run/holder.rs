@@ -16,8 +16,7 @@ use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, chdir, getpid, kill_process, set_child_subreaper, setsid, wait,
-    waitpid,
+    Pid, Signal, WaitOptions, chdir, getpid, kill_process, set_child_subreaper, setsid, waitpid,
 };
 use rustix::stdio::stderr;
 
@@ -64,7 +63,7 @@ pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> 
         let mut number = [0; 4];
         if let Err(error) = (&holder.socket).read_exact(&mut number) {
             // The holder was killed before it has said it, and the runner may have begun.
-            end_all(shelf, true, Signal::TERM, grace, reap);
+            end_all(shelf, true, Signal::TERM, grace, ending::reap_all);
             replace_the_holder(shelf);
             return Err(error).context("the process that holds the pipes was ended");
         }
@@ -174,9 +173,9 @@ fn hold(
     let status = waitpid(Some(runner), WaitOptions::empty());
     let status = status.ok().flatten().map(|(_, status)| status.as_raw());
     if ending::note_all_started(&said) {
-        end_all(shelf, true, Signal::TERM, grace, reap);
+        end_all(shelf, true, Signal::TERM, grace, ending::reap_all);
     }
-    reap();
+    ending::reap_all();
     let ends = shelf.take_what_is_read(ending::has_children());
     let stays = !ends.is_empty() || !shelf.is_empty();
     let mut answer = status.unwrap_or_default().to_ne_bytes().to_vec();
@@ -185,14 +184,10 @@ fn hold(
     drop(to_keeper);
     if stays {
         stay(ends, shelf, || {
-            reap();
+            ending::reap_all();
             ending::has_children()
         });
     }
-}
-
-fn reap() {
-    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }
 
 /// Returns what the runner writes until it has ended. If the keeper ends before, continues the runner in case it is

@@ -71,4 +71,4 @@ pub use runner::{run, stay_below_the_keeper};
 pub use shown::{Shown, write_json};
 pub use signals::{Came, Signals, stop};
 pub use start::{Command, Starting};
-pub use status::code;
+pub use status::{code, how_it_failed};

@@ -111,10 +111,8 @@ impl Observer {
     fn log(&mut self, ended: bool) {
         if let Some((line, _)) = &mut self.log {
             let findings = self.watch.recent();
-            let stages = &findings.numbers.stages;
-            let number = findings.verdict.slow_stage();
-            let slow = number.map(|number| (number, &*stages[number - 1].text));
-            say_line(line.log_line(self.watch.progress(self.size), slow, ended));
+            let at = self.watch.progress(self.size);
+            say_line(line.log_line(at, findings.slow_stage(), ended));
         }
     }
 

@@ -17,7 +17,7 @@ use super::observer::Observer;
 use super::runner::Runner;
 use super::shelf::pipes_of;
 use super::signals::is_in_this_session;
-use super::status::{code, was_ended_by_sigpipe};
+use super::status::{how_it_failed, was_ended_by_sigpipe};
 use super::whole::{Note, Step};
 use crate::exit;
 use crate::processes::ending;
@@ -121,10 +121,7 @@ impl Runner<'_> {
     fn fail(&mut self, status: ExitStatus, what: String, early: String, from: usize) {
         let behind = self.running().map(|(stage, _)| stage);
         let behind = behind.filter(|&stage| stage >= from).collect();
-        let how = match status.signal() {
-            Some(signal) => format!("was ended by signal {signal}"),
-            None => format!("failed with exit code {}", code(status)),
-        };
+        let how = how_it_failed(status);
         let grace = self.options.grace;
         let Some(whole) = &mut self.whole else {
             return;

@@ -35,6 +35,14 @@ pub fn code(status: ExitStatus) -> u8 {
     }
 }
 
+/// Returns how a process has failed, in words.
+pub fn how_it_failed(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(signal) => format!("was ended by signal {signal}"),
+        None => format!("failed with exit code {}", code(status)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,10 +31,8 @@ impl Live {
             let findings = watch.recent();
             let lines = match &mut self.progress {
                 Some((line, size)) => {
-                    let stages = &findings.numbers.stages;
-                    let number = findings.verdict.slow_stage();
-                    let slow = number.map(|number| (number, &*stages[number - 1].text));
-                    vec![line.line(watch.progress(*size), slow, self.footer.room().0)]
+                    let (at, width) = (watch.progress(*size), self.footer.room().0);
+                    vec![line.line(at, findings.slow_stage(), width)]
                 }
                 None => self.lines(&findings),
             };

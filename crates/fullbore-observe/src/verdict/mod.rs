@@ -27,6 +27,14 @@ pub struct Findings {
     pub verdict: Verdict,
 }
 
+impl Findings {
+    /// Returns the number and the text of the slow stage, if there is one.
+    pub fn slow_stage(&self) -> Option<(usize, &str)> {
+        let number = self.verdict.slow_stage()?;
+        Some((number, &self.numbers.stages[number - 1].text))
+    }
+}
+
 impl From<Numbers> for Findings {
     fn from(numbers: Numbers) -> Self {
         Self {
