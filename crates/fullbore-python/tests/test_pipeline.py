@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -85,6 +86,26 @@ def test_communicate_feeds_and_reads_at_the_same_time() -> None:
     with pytest.raises(ValueError, match="stdin=PIPE"):
         with Pipeline(["true"]) as p:
             p.communicate(b"x")
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_communicate_loses_nothing_when_it_is_interrupted_and_called_again(nth: int) -> None:
+    """Also where the handler of a signal raises an exception just when one of its threads was started."""
+    data = b"line\n" * 100_000
+    started = []
+
+    def interrupt(frame: FrameType, event: str, arg: object) -> None:
+        if event == "c_return" and getattr(arg, "__name__", "") in ("start_new_thread", "start_joinable_thread"):
+            started.append(arg)
+            if len(started) == nth:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    with Pipeline(["cat"], stdin=PIPE, stdout=PIPE) as p:
+        sys.setprofile(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            p.communicate(data)
+        assert p.communicate(data) == (data, None)
 
 
 def test_files_and_descriptors_are_the_ends(tmp_path: Path) -> None:
@@ -281,6 +302,37 @@ while None in p.returncodes:
     p.poll()
     time.sleep(0.01)
 p.wait(timeout=10)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("other", ["signal.signal(signal.SIGCHLD, signal.SIG_IGN)", "reap()"])
+def test_a_stage_of_which_nobody_knows_how_it_ended_has_failed(whole: bool, other: str) -> None:
+    program = f"""
+import os, signal, fullbore
+
+def reap():
+    "Waits for every process before the pipeline does."
+    own = os.waitid
+    def taken(*arguments):
+        own(*arguments)
+        os.waitpid(arguments[1], 0)
+    os.waitid = taken
+
+{other}
+for leave in (False, True):
+    try:
+        with fullbore.Pipeline(["true", "false"], check=True, whole={whole}, stderr=fullbore.DEVNULL) as p:
+            if leave:
+                raise LookupError
+    except fullbore.PipelineError as error:
+        assert not leave and error.returncode == 255 and "SIGCHLD" in error.__notes__[0], error
+    except LookupError:
+        assert leave and p.returncode != 0, p.returncode
+    else:
+        raise AssertionError(p.returncodes)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr

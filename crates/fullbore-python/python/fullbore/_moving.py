@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ._moved import Report, TeeReport
 
     Guarantee = Literal["snapshot", "reference"]
-    Moved = TypeVar("Moved")
+    _Moved = TypeVar("_Moved")
 
 
 def _check(limit: int | str | None, pipe_size: int | str | None) -> int | None:
@@ -33,11 +33,11 @@ def _size(what: str, size: int | str) -> int:
         raise type(error)(f"invalid {what} {size!r}: expected {expected}") from None
 
 
-def reporting(move: Callable[..., Moved], *arguments: object) -> Moved:
+def reporting(move: Callable[..., _Moved], *arguments: object) -> _Moved:
     """Calls `move`, and gives every exception the report that it has put into its first argument: a handler of a signal
     may raise one when the last byte has arrived already.
     """
-    kept: list[Moved] = []
+    kept: list[_Moved] = []
     try:
         return move(kept, *arguments)
     except BaseException as error:

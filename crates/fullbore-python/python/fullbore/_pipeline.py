@@ -35,6 +35,10 @@ __all__ = ["DEVNULL", "PIPE", "STDOUT", "Pipeline", "PipelineError", "TimeoutExp
 Stage = Union[str, "Sequence[str | bytes | os.PathLike[str]]"]
 
 
+#: The returncode of a process of which nobody knows how it ended, as in asyncio.
+_UNKNOWN = 255
+
+
 class PipelineError(subprocess.CalledProcessError):
     """A pipeline failed. `cmd` is the text of the stage that failed, and `stage` its number, from 1.
 
@@ -232,6 +236,8 @@ class Pipeline:
         self._children = _fullbore.Children()
         self._watcher: _fullbore.Watcher | None = None
         self._threads: dict[str, _Thread] = {}
+        self._waiting = threading.RLock()
+        self._is_unknown = False
         self._owner = os.getpid()
         given = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
         files = {name: _fileno(name, file) for name, file in given.items()}
@@ -373,18 +379,15 @@ class Pipeline:
         self._children.end(self._grace)
         for process in self._processes:
             # It has ended, unless it is in uninterruptible sleep.
-            process.poll()
+            self._waited(process, os.WNOHANG)
         self._settle()
 
     def _end_command(self) -> None:
         """Lets the command end its stages, so that none of them sees an end that this causes."""
-        for process in self._processes:
-            process.terminate()
-            try:
-                # It kills them after `grace` seconds.
-                process.wait(self._grace + 20)
-            except TimeoutExpired:
-                pass
+        self._children.signal(signal.SIGTERM)
+        for number in range(len(self._processes)):
+            # It kills them after `grace` seconds.
+            self._reap(number, self._grace + 20)
 
     def _settle(self) -> None:
         """Releases what is needed only while a process exists."""
@@ -502,7 +505,13 @@ class Pipeline:
         stage, code = failed
         if self._check and code:
             codes = [code if one is None else one for one in self.returncodes]
-            raise PipelineError(stage + 1, self.stages, codes, code)
+            error = PipelineError(stage + 1, self.stages, codes, code)
+            if self._is_unknown:
+                error.add_note(
+                    "nobody knows how it ended: SIGCHLD is ignored, which signal.signal(signal.SIGCHLD, signal.SIG_DFL)"
+                    " changes, or other code has waited for it"
+                )
+            raise error
         return code
 
     def _reap(self, number: int, timeout: float | None) -> bool:
@@ -520,10 +529,21 @@ class Pipeline:
                 self._watcher.ended(number)
         except (ChildProcessError, ProcessLookupError):
             pass  # SIGCHLD is ignored, or other code has waited for it.
-        code = process.wait()
-        if self._watcher is not None:
+        code = self._waited(process, 0)
+        if self._watcher is not None and code is not None:
             self._watcher.status(number, code)
         return True
+
+    def _waited(self, process: subprocess.Popen[bytes], options: int) -> int | None:
+        """Waits for a process as its wait() and poll() do, which take it for a success if nobody knows how it ended."""
+        with self._waiting:
+            try:
+                if process.returncode is None:
+                    pid, status = os.waitpid(process.pid, options)
+                    process.returncode = os.waitstatus_to_exitcode(status) if pid else None
+            except ChildProcessError:
+                process.returncode, self._is_unknown = _UNKNOWN, True
+            return process.returncode
 
     def send_signal(self, number: int) -> None:
         """Sends a signal to every running stage."""
@@ -541,8 +561,9 @@ class Pipeline:
     def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
         """Writes `input` to stdin, closes it, reads stdout and stderr to their ends, and waits.
 
-        Returns the contents of stdout and of stderr, each None without PIPE. After TimeoutExpired the processes
-        are still running, and it can be called again without losing output.
+        Returns the contents of stdout and of stderr, each None without PIPE. After TimeoutExpired, or an exception that
+        the handler of a signal has raised, the processes are still running, and it can be called again without losing
+        output.
         """
         self._own()
         if input is not None and self.stdin is None:
@@ -557,10 +578,7 @@ class Pipeline:
         if stderr is not None:
             jobs["stderr"] = stderr.read
         for name, job in jobs.items():
-            if name not in self._threads:
-                thread = _Thread(job)
-                thread.start()
-                self._threads[name] = thread
+            self._threads.setdefault(name, _Thread(job)).start()
         for thread in self._threads.values():
             left = None if until is None else max(0.0, until - time.monotonic())
             if not thread.wait(left):
@@ -643,8 +661,12 @@ class _Thread:
         self._error: BaseException | None = None
         self._done = threading.Event()
         self._began = False
+        self._is_taken = threading.Lock()
 
     def start(self) -> None:
+        """Starts the call, unless a thread has: also after the handler of a signal has raised an exception here."""
+        if self._is_taken.locked():
+            return
         self._began = True
         try:
             threading.Thread(target=self._run, name="fullbore", daemon=True).start()
@@ -653,6 +675,8 @@ class _Thread:
             raise
 
     def _run(self) -> None:
+        if not self._is_taken.acquire(blocking=False):
+            return
         try:
             self._result = self._call()
         except BaseException as error:
