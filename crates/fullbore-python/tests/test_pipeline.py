@@ -312,6 +312,7 @@ p.wait(timeout=10)
 def test_a_stage_of_which_nobody_knows_how_it_ended_has_failed(whole: bool, other: str) -> None:
     program = f"""
 import os, signal, fullbore
+from fullbore import dask
 
 def reap():
     "Waits for every process before the pipeline does."
@@ -333,6 +334,7 @@ for leave in (False, True):
         assert leave and p.returncode != 0, p.returncode
     else:
         raise AssertionError(p.returncodes)
+assert not dask._is_sealed("/etc/passwd")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
