@@ -409,3 +409,21 @@ def test_an_exception_in_the_last_moment_has_the_report(move: Callable[..., Any]
     report = raised.value.report  # type: ignore[attr-defined]
     report = report if move is fullbore.copy else report.sinks[0]
     assert (report.bytes, report.unsent) == ((5, b"") if sink == "/dev/null" else (0, b"bytes"))
+
+
+@pytest.mark.parametrize("call", ["link", "rename"])
+def test_an_exception_while_a_file_is_put_in_place_leaves_no_other_name(tmp_path: Path, call: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def interrupt(frame: FrameType, event: str, arg: object) -> None:
+        if event == "c_return" and arg is getattr(os, call):
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        fullbore.copy("/proc/self/cmdline", path, atomic=True)
+    assert raised.value.report.ended == "end"  # type: ignore[attr-defined]
+    assert os.listdir(tmp_path) == ["file"]
+    assert (path.read_bytes() == b"old") == (call == "link")

@@ -307,6 +307,20 @@ p.wait(timeout=10)
     assert done.returncode == 0, done.stderr
 
 
+def test_wait_closes_nothing_twice_when_it_is_interrupted_and_called_again() -> None:
+    def interrupt(frame: FrameType, event: str, arg: object) -> None:
+        if event == "c_return" and arg is os.close and frame.f_code.co_name in ("_settle", "close"):
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    with Pipeline(["true"], whole=True) as p:
+        for _ in range(2):
+            sys.setprofile(interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                p.wait()
+        assert p.wait() == 0
+
+
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("other", ["signal.signal(signal.SIGCHLD, signal.SIG_IGN)", "reap()"])
 def test_a_stage_of_which_nobody_knows_how_it_ended_has_failed(whole: bool, other: str) -> None:

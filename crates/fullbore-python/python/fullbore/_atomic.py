@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -92,10 +93,10 @@ class Replacement:
         # A close(2) of a duplicate reports what the file system could not store.
         os.close(os.dup(self.fd))
         if self._temporary is None:
-            name = self._new_name()
+            # Before it exists: a handler of a signal may raise an exception.
+            self._temporary = self._new_name()
             # Only with `src_dir_fd` does Python follow the link; the descriptor does not matter to an absolute path.
-            os.link(f"/proc/self/fd/{self.fd}", name, src_dir_fd=self.fd, follow_symlinks=True)
-            self._temporary = name
+            os.link(f"/proc/self/fd/{self.fd}", self._temporary, src_dir_fd=self.fd, follow_symlinks=True)
         os.rename(self._temporary, self.path)
         self._temporary = None
 
@@ -103,5 +104,6 @@ class Replacement:
         """Removes the file if it was not put in place."""
         os.close(self.fd)
         if self._temporary is not None:
-            os.unlink(self._temporary)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._temporary)
             self._temporary = None

@@ -401,8 +401,9 @@ class Pipeline:
             if self._report_file is not None:
                 size = os.fstat(self._report_file).st_size
                 self._found = os.pread(self._report_file, size, 0).decode()
-                os.close(self._report_file)
-                self._report_file = None
+                # In this order: a handler of a signal may raise an exception, and the number may be another file's then.
+                file, self._report_file = self._report_file, None
+                os.close(file)
 
     def _close(self) -> None:
         """Closes our ends and ignores errors, because the processes have ended."""

@@ -104,9 +104,9 @@ class Lifeline:
                 pass  # The command has ended.
 
     def close(self) -> None:
-        if self._ours >= 0:
-            os.close(self._ours)
-            self._ours = -1
+        ours, self._ours = self._ours, -1
+        if ours >= 0:
+            os.close(ours)
 
     __del__ = close
 
