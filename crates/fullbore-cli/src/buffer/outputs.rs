@@ -1,7 +1,7 @@
 //! The options that name outputs and connections. As with mbuffer, `--append` and `--truncate` are about the next
 //! `-o`, and `-4`, `-6` and `-0` about all that follow.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
@@ -39,6 +39,14 @@ enum Given {
 }
 
 impl Outputs {
+    /// Returns the names of the files.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.all.iter().filter_map(|(place, _)| match place {
+            Place::File(path) => Some(path.as_path()),
+            Place::Connection(_) => None,
+        })
+    }
+
     /// Returns the outputs, which are not open yet, unless they replace files; stdout if none was named. A file
     /// that exists is refused, unless its own options or `otherwise` say what becomes of it.
     ///

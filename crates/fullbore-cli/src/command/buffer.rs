@@ -8,6 +8,7 @@ use fullbore::EndReason;
 use fullbore::buffer::Level;
 
 use super::json;
+use super::output::refuse_shared;
 use crate::buffer::as_mbuffer;
 use crate::buffer::file::keep_in;
 use crate::buffer::hashing::Hashing;
@@ -57,7 +58,16 @@ impl Buffer {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let options = &self.options;
         options.check()?;
-        json::check(&options.json, "the bytes")?;
+        let data: Vec<_> = options
+            .input
+            .as_deref()
+            .into_iter()
+            .chain(options.outputs.files())
+            .collect();
+        json::check(&options.json, "the bytes", &data)?;
+        if let Some(log) = &options.log {
+            refuse_shared("--log-file", log, &data)?;
+        }
         let sizes = options.sizes(options.holding().is_none())?;
         let level = options.verbose.unwrap_or(2);
         let (log, as_mbuffer) = (options.log.clone(), options.as_mbuffer);

@@ -89,7 +89,7 @@ impl Explain {
             bail!(Usage("give an experiment or a command, not both".into()));
         }
         if self.experiment.is_none() {
-            json::check(&self.json, "the command")?;
+            json::check(&self.json, "the command", &[])?;
         }
         self.output.as_deref().map_or(Ok(()), check_path)?;
         proc::check(Need::Processes, "what the processes did is read from there")?;

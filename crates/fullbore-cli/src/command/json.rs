@@ -1,7 +1,7 @@
 //! `--json[=FILE]`: one JSON object on stdout in place of the text, or in FILE beside the text.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use fullbore_host::refusal::Usage;
@@ -33,14 +33,14 @@ pub fn write(json: &Json, value: &impl Serialize) -> Result<()> {
     }
 }
 
-/// Checks that `--json` names a file, in a verb whose stdout is data.
+/// Checks that `--json` names a file, in a verb whose stdout is data, and none of those that hold the `data`.
 ///
 /// # Errors
-/// If no file was named, or the file is stdout.
-pub fn check(json: &Json, owner: &str) -> Result<(), Usage> {
+/// If no file was named, or the file is stdout, or one of the data.
+pub fn check(json: &Json, owner: &str, data: &[&Path]) -> Result<(), Usage> {
     match json {
         None => Ok(()),
-        Some(Some(file)) if !is_stdout(file) => Ok(()),
+        Some(Some(file)) if !is_stdout(file) => output::refuse_shared("--json", file, data),
         Some(_) => Err(Usage(format!(
             "--json needs a file, because stdout belongs to {owner}: --json=FILE, or --json=/dev/stderr"
         ))),

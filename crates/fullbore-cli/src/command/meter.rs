@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::output::refuse_shared;
 use crate::completion::{pids, pids_and_names};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -161,6 +162,14 @@ impl Meter {
             inputs[0].check()?;
         }
         output.refuse(&inputs)?;
+        if let Some(file) = &self.others.pidfile {
+            let data = self.files.iter().chain(&self.transfer.output);
+            refuse_shared(
+                "--pidfile",
+                file,
+                &data.map(PathBuf::as_path).collect::<Vec<_>>(),
+            )?;
+        }
         // It starts a process, which has to be before any thread is started.
         let _pid_file = match self.others.pidfile.clone().map(PidFile::new).transpose() {
             Err(error) if self.manner.is_pv() => {

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use fullbore_host::named::descriptor_of;
-use rustix::fs::OFlags;
+use fullbore_host::refusal::Usage;
+use rustix::fs::{OFlags, fstat, stat};
 
 use crate::copying::directory_of;
 use crate::copying::failure::is_closed_output;
+use crate::error_text::shown;
 use crate::inherited;
 
 /// What writes a report.
@@ -33,6 +35,33 @@ pub fn write_to(write: Writing<'_>, out: &mut dyn Write) -> Result<()> {
     write(&mut out)?;
     // Dropping the writer would flush too, and lose the error.
     Ok(out.flush()?)
+}
+
+/// Refuses a file for what is said about the bytes if they come from it or go to it: it would take their place. Bytes
+/// may go through stdin, stdout and the files of `data`.
+///
+/// # Errors
+/// [`Usage`], with the name of the option.
+pub fn refuse_shared(option: &str, path: &Path, data: &[&Path]) -> Result<(), Usage> {
+    let own = stat(path);
+    let is_it = |other| {
+        let both = own.as_ref().ok().zip(Result::ok(other));
+        both.is_some_and(|(own, other)| {
+            fullbore_linux::refuse_the_same(&other, own, false).is_err()
+        })
+    };
+    // A device, such as /dev/null, may be both.
+    let is_named = |other: &&Path| (own.is_err() && path == *other) || is_it(stat(*other));
+    // What is open already is written to where it stands.
+    let is_shared = descriptor_of(path).is_none()
+        && (is_it(fstat(io::stdin())) || is_it(fstat(io::stdout())) || data.iter().any(is_named));
+    match is_shared {
+        true => Err(Usage(format!(
+            "{option} '{}': the bytes come from this file, or go to it",
+            shown(path)
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Writes what `write` writes to the file at `path`: all of it, or nothing. `-` is stdout.

@@ -43,7 +43,7 @@ pub struct Parallel {
 
 impl Parallel {
     pub fn run(mut self) -> anyhow::Result<ExitCode> {
-        json::check(&self.options.shown.json, "the command")?;
+        json::check(&self.options.shown.json, "the command", &[])?;
         let sizes = self.options.sizes()?;
         let example = ["grep -F x", "grep -F x"];
         let line = line_or_words(&self.line, &self.words, "command", example)?;

@@ -128,7 +128,8 @@ impl Run {
     }
 
     fn check(&self) -> Result<(), Usage> {
-        json::check(&self.options.shown.json, "the pipeline")?;
+        let data: Vec<_> = self.options.output.as_deref().into_iter().collect();
+        json::check(&self.options.shown.json, "the pipeline", &data)?;
         if self.options.at_least.is_given() && self.options.output.is_none() {
             let text = "--at-least needs -o FILE: run does not see the bytes on stdout";
             return Err(Usage(text.into()));

@@ -37,7 +37,7 @@ pub struct Write {
 
 impl Write {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        json::check(&self.options.json, "the reader")?;
+        json::check(&self.options.json, "the reader", &[])?;
         let report = writer::run(&self.options)?;
         print(&report, &self.options, Role::Writer)?;
         Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use fullbore_tests::skipped;
@@ -235,4 +235,48 @@ fn through_pipes_of_two_slots_every_byte_arrives() {
     let limit = "pipe-user-pages-soft";
     assert!(stderr(&output).contains(limit), "{}", stderr(&output));
     assert!(output.stdout == numbers(400_000));
+}
+
+/// A report, a log or a PID in place of the bytes would be a loss that nobody is told of.
+#[test]
+fn what_is_said_about_the_bytes_does_not_take_their_place() {
+    for line in [
+        "buffer -q -f -i in -o out --json=out",
+        "buffer -q -f -i in -o ./new --json=./new",
+        "buffer -q -i in --json=hard > copy",
+        "buffer -q --json=in < in > copy",
+        "buffer -q -i in --json=out > out",
+        "buffer -q -f -i in -o out -l out",
+        "buffer -q -i in -l in > copy",
+        "meter -q -P in in > copy",
+        "meter -q -P soft in -o out",
+        "meter -q -P out in -o out",
+        "run -o out --json=out 'cat in'",
+        "parallel --json=in cat < in > copy",
+        "parallel --json=out cat < in >> out",
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("in"), "bytes\n").unwrap();
+        std::fs::write(path("out"), "old\n").unwrap();
+        std::fs::hard_link(path("in"), path("hard")).unwrap();
+        std::os::unix::fs::symlink("in", path("soft")).unwrap();
+        let mut command = Command::new("sh");
+        let line = format!("{FULLBORE} {line}");
+        command.args(["-c", &line]).current_dir(directory.path());
+        let output = output_of(command.stdin(Stdio::null())).unwrap();
+        assert_code(&output, 2);
+        assert!(
+            one_line(stderr(&output)).contains("the bytes come from this file, or go to it"),
+            "{line}"
+        );
+        assert_eq!(std::fs::read(path("in")).unwrap(), b"bytes\n", "{line}");
+        let kept: &[u8] = if line.ends_with("> out") && !line.contains(">>") {
+            b""
+        } else {
+            b"old\n"
+        };
+        assert_eq!(std::fs::read(path("out")).unwrap(), kept, "{line}");
+        assert!(!path("new").exists(), "{line}");
+    }
 }
