@@ -84,8 +84,8 @@ fn a_stream_without_its_seal_is_told_and_makes_no_file() {
             "stdin: the stream ends after 3000000 bytes, without its seal",
         ),
         (
-            "head -c -1 sealed > x; $FB copy --unseal x",
-            "'x': the stream ends after ",
+            "head -c -1 sealed > cut; $FB copy --unseal cut",
+            "'cut': the stream ends after ",
         ),
         (
             "$FB copy --unseal empty",
