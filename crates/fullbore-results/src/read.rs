@@ -4,9 +4,11 @@
 use std::collections::HashSet;
 use std::io::{self, Read};
 
+use fullbore_host::text::one_line;
+
 use crate::run::{Run, SCHEMA};
 use crate::statistics::Spread;
-use crate::summary::Reports;
+use crate::summary::{LONGEST, Reports};
 
 /// The most bytes that are read. The largest run that the laboratory makes, 10 000 rounds of all
 /// experiments, stays below this.
@@ -28,7 +30,7 @@ pub enum NotARun {
     )]
     Pipeline,
     /// It is not JSON, or a field is missing or wrong.
-    #[error("not the output of 'fullbore bench --json': {0}")]
+    #[error("not the output of 'fullbore bench --json': {}", one_line(&.0.to_string(), LONGEST))]
     Field(#[from] serde_json::Error),
     /// It is a run of another schema than [`SCHEMA`].
     #[error(
@@ -40,7 +42,7 @@ pub enum NotARun {
         found: u32,
     },
     /// Two experiments have the same group and name.
-    #[error("experiment '{group}/{name}' occurs twice")]
+    #[error("experiment '{}' occurs twice", one_line(&format!("{group}/{name}"), LONGEST))]
     Twice {
         /// The group of the experiment.
         group: String,
@@ -146,6 +148,13 @@ mod tests {
             let said = Run::from_json(text.as_bytes()).unwrap_err().to_string();
             assert!(said.contains(reason), "{said}");
             assert!(!one_line(&said).chars().any(char::is_control));
+        }
+        // Neither a value nor a name of the file makes the line longer than a few lines of a terminal.
+        let long = "x".repeat(100_000);
+        let name = twice.replace("write_read", &long);
+        for text in [format!(r#"{{"schema": "{long}"}}"#), name] {
+            let said = Run::from_json(text.as_bytes()).unwrap_err().to_string();
+            assert!(said.len() < 500, "{} bytes", said.len());
         }
         assert!(Run::from_json(&[0xff, 0xfe]).is_err());
         assert!(Run::from_json(&[0; 1000]).is_err());

@@ -12,6 +12,7 @@ use fullbore_host::size;
 use fullbore_host::text::{clean, counted, table_lines};
 use serde::Serialize;
 
+pub(crate) use self::reported::LONGEST;
 use self::reported::PipelineReport;
 pub use self::reported::Reports;
 use crate::statistics::Spread;

@@ -2,11 +2,15 @@
 
 use std::io::{BufReader, Read};
 
+use fullbore_host::text::one_line;
 use serde::Deserialize;
 use serde_json::{Deserializer, Value};
 
 /// The most bytes of a file that are read.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// The most columns of an error that quotes what a file has.
+pub(crate) const LONGEST: usize = 300;
 
 /// The reports of many pipelines.
 #[derive(Debug, Default)]
@@ -70,7 +74,10 @@ impl Reports {
     /// # Errors
     /// Text, if it cannot be read, or is no report of `fullbore run --json`.
     pub fn read(&mut self, source: impl Read) -> Result<(), String> {
-        let no_report = |error| format!("not the output of 'fullbore run --json': {error}");
+        let no_report = |error: String| {
+            let error = one_line(&error, LONGEST);
+            format!("not the output of 'fullbore run --json': {error}")
+        };
         let source = BufReader::new(source.take(MOST_BYTES));
         let mut found = Deserializer::from_reader(source)
             .into_iter::<Value>()

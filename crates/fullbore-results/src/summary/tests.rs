@@ -55,8 +55,10 @@ fn many_reports_have_one_verdict() {
 #[test]
 fn what_is_no_report_is_refused_and_machines_that_are_alike_are_not_odd() {
     assert!(Summary::of(&Reports::default()).is_none());
-    for text in ["{\"schema\": 1}", "", "{\"skipped\": true} x"] {
+    let long = format!(r#"{{"seconds": "{}"}}"#, "x".repeat(100_000));
+    for text in ["{\"schema\": 1}", "", "{\"skipped\": true} x", &long] {
         let refused = Reports::default().read(text.as_bytes()).unwrap_err();
+        assert!(refused.len() < 500, "{} bytes", refused.len());
         assert!(
             refused.starts_with("not the output of 'fullbore run --json'"),
             "{refused}"
