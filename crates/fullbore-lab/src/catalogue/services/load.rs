@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
+use rustix::net::listen;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::latency::percentiles::{Percentiles, Times};
@@ -140,6 +141,10 @@ impl Task for LoadTask {
     }
 }
 
+/// Connections that a listener keeps until they are accepted. The 128 of the standard library are too few for all that a
+/// load opens at once: the kernel drops the others, and their clients try again after 1, 3, 7 seconds.
+pub const BACKLOG: i32 = 4096;
+
 impl LoadTask {
     /// Starts the server, and returns its address.
     fn serve(&self, shared: &'static Shared) -> Result<String> {
@@ -147,11 +152,13 @@ impl LoadTask {
         {
             Some(path) => {
                 let listener = UnixListener::bind(path).context("bind")?;
+                listen(&listener, BACKLOG).context("listen")?;
                 let accept = move || Ok(Box::new(listener.accept()?.0) as Boxed);
                 (path.clone(), Box::new(accept))
             }
             None => {
                 let listener = TcpListener::bind("127.0.0.1:0").context("bind")?;
+                listen(&listener, BACKLOG).context("listen")?;
                 let address = listener.local_addr()?.to_string();
                 let accept = move || {
                     let (connection, _) = listener.accept()?;

@@ -18,6 +18,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use fullbore::Pipe;
+use rustix::net::listen;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cpu_time::CpuTime;
@@ -27,7 +28,7 @@ use crate::process::{self, Process};
 use crate::task::{Part, Timing};
 use crate::work::{Bench, Work};
 use fullbore_results::run::Unit;
-use load::{Carried, LoadTask};
+use load::{BACKLOG, Carried, LoadTask};
 use table::{JOBS, Job, Program, WAYS, Way};
 
 /// Descriptors of a proxy or of the process at its ends, for each connection and besides.
@@ -166,12 +167,15 @@ impl Proxying {
 
     /// Returns a listening socket for a proxy that gets it as stdin, and completes its address.
     fn listen(&self, address: &mut String) -> Result<OwnedFd> {
-        if !self.is_tcp {
-            return Ok(UnixListener::bind(address).context("bind")?.into());
-        }
-        let listener = TcpListener::bind(&*address).context("bind")?;
-        *address = listener.local_addr()?.to_string();
-        Ok(listener.into())
+        let listener: OwnedFd = if self.is_tcp {
+            let listener = TcpListener::bind(&*address).context("bind")?;
+            *address = listener.local_addr()?.to_string();
+            listener.into()
+        } else {
+            UnixListener::bind(address).context("bind")?.into()
+        };
+        listen(&listener, BACKLOG).context("listen")?;
+        Ok(listener)
     }
 }
 
