@@ -24,6 +24,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let listener = TcpListener::bind(listen).await?;
+    // The 128 of `bind` are too few: the kernel drops what is more, and clients try again after 1, 3, 7 seconds.
+    rustix::net::listen(&listener, 4096)?;
     println!("{}", listener.local_addr()?);
     let (mut connections, mut failed, mut bytes) = (JoinSet::new(), 0, 0);
     let mut count =

@@ -42,6 +42,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let listener = TcpListener::bind(listen).await?;
+    // The 128 of `bind` are too few: the kernel drops what is more, and clients try again after 1, 3, 7 seconds.
+    rustix::net::listen(&listener, 4096)?;
     listening(&listener.local_addr()?.to_string())?;
     loop {
         let (client, _) = listener.accept().await?;

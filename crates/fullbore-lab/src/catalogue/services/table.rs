@@ -24,10 +24,7 @@ use Program::{Haproxy, Proxy, Ways};
 impl Way {
     /// Returns whether it is a proxy that others wrote, which may hang.
     pub fn is_of_others(&self) -> bool {
-        matches!(
-            self.program,
-            Ways("tokio-8k" | "tokio-256k" | "splice2") | Haproxy { .. }
-        )
+        matches!(self.program, Ways("splice2") | Haproxy { .. })
     }
 }
 
