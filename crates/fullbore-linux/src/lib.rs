@@ -16,7 +16,7 @@
 //! | [`pages`] | page-aligned memory |
 //! | [`Geometry`] | sizes of memory and pipes for the machine and the memory cgroup |
 //! | [`error`] | the error type, and conversions from an errno |
-//! | the root | page sizes, limits, descriptors, and facts about processes and sockets |
+//! | the root | page sizes, limits, descriptors, and facts about sockets |
 
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
@@ -35,8 +35,6 @@ mod own;
 mod owner;
 #[allow(unsafe_code)]
 pub mod pages;
-#[allow(unsafe_code)]
-mod peer;
 pub mod pipe;
 pub mod place;
 mod relay;
@@ -45,7 +43,8 @@ mod sharing;
 #[allow(unsafe_code)]
 mod sigpipe;
 mod sizes;
-mod threads;
+#[allow(unsafe_code)]
+mod unacknowledged;
 pub mod wait;
 
 pub use calls::Calls;
@@ -56,7 +55,6 @@ pub use geometry::{FIRST, Geometry, MOST_HUGE, suits_a_pipe, suits_copying};
 pub use own::{memfd, not_standard, null};
 pub use owner::Owner;
 pub use pages::Pages;
-pub use peer::{Peer, peer_of, unacknowledged};
 pub use pipe::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
 /// The kernel's error number, from rustix.
 pub use rustix::io::Errno;
@@ -65,7 +63,7 @@ pub use rustix::pipe::SpliceFlags;
 pub use sharing::{shares_pages, vmsplice_shares};
 pub use sigpipe::without_sigpipe;
 pub use sizes::{cache_size, has_huge_pages, huge_page_size, page_size, pipe_user_pages_soft};
-pub use threads::{live_thread, proc_directory};
+pub use unacknowledged::unacknowledged;
 pub use wait::{Cancel, Pace, Ready, Stopped, Wait, Waiter, is_closed, is_ready};
 
 #[cfg(not(target_os = "linux"))]

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::live_thread;
 use fullbore_observe::census::ProcessId;
+use fullbore_process::live_thread;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -253,7 +253,7 @@ fn link_text(pipe: BorrowedFd<'_>) -> Option<String> {
 
 /// Returns the process at the other end of a socket, if it has the same user.
 fn process_of_same_user(link: &OwnedFd) -> Option<u32> {
-    let peer = linux::peer_of(link).ok()?;
+    let peer = fullbore_process::peer_of(link).ok()?;
     // The PID is 0 if the process is outside this PID namespace.
     let is_visible = peer.process != 0;
     let is_same_user = peer.user == rustix::process::geteuid().as_raw();
@@ -288,7 +288,7 @@ fn any_other_holds(peer: u32, text: &str) -> bool {
 }
 
 fn any_descriptor(process: u32, is_it: impl Fn(&Path) -> bool) -> bool {
-    let descriptors = fs::read_dir(linux::proc_directory(process).join("fd"));
+    let descriptors = fs::read_dir(fullbore_process::proc_directory(process).join("fd"));
     let descriptors = descriptors.into_iter().flatten().flatten();
     descriptors
         .map(|entry| entry.path())

@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use fullbore_linux::{Peer, peer_of};
 use fullbore_observe::Rate;
+use fullbore_process::{Peer, peer_of};
 use rustix::process::{Uid, geteuid};
 use serde::{Deserialize, Serialize};
 

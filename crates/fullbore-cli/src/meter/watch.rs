@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
-use fullbore_linux::{live_thread, proc_directory};
 use fullbore_observe::census::link::fill_of;
+use fullbore_process::{live_thread, proc_directory};
 use procfs::ProcError;
 use procfs::process::{Process, all_processes};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, statx};

@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::live_thread;
+use fullbore_process::live_thread;
 use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{

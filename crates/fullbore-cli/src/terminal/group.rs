@@ -15,7 +15,8 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::{Ready, is_ready, live_thread, peer_of};
+use fullbore_linux::{Ready, is_ready};
+use fullbore_process::{live_thread, peer_of};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, geteuid, getpgrp, pidfd_open};
 use serde::{Deserialize, Serialize};

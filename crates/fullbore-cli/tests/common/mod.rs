@@ -488,7 +488,7 @@ pub fn assert_nobody_is_left(started: &[Pid]) {
 
 /// Returns whether the process exists and is not a zombie.
 pub fn is_running(pid: Pid) -> bool {
-    fullbore_linux::live_thread(pid.as_raw_nonzero().get().unsigned_abs()).is_some()
+    fullbore_process::live_thread(pid.as_raw_nonzero().get().unsigned_abs()).is_some()
 }
 
 /// Returns the write end of a pipe without a reader.

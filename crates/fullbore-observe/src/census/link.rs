@@ -10,7 +10,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
-use fullbore_linux::{PipeIdentity, proc_directory};
+use fullbore_linux::PipeIdentity;
+use fullbore_process::proc_directory;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{self, Errno};

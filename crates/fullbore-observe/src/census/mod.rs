@@ -14,7 +14,8 @@ pub(crate) mod walk;
 
 use std::os::fd::OwnedFd;
 
-use fullbore_linux::{PipeIdentity, proc_directory};
+use fullbore_linux::PipeIdentity;
+use fullbore_process::proc_directory;
 use procfs::FromRead;
 use procfs::process::Stat;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 
 use fullbore_host::refusal::Unsupported;
-use fullbore_linux::live_thread;
+use fullbore_process::live_thread;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fullbore_linux::proc_directory;
+use fullbore_process::proc_directory;
 use procfs::process::{Io, Schedstat, Stat};
 use rustix::fs::CWD;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-use fullbore_linux::proc_directory;
+use fullbore_process::proc_directory;
 use fullbore_ring::{RingState, RingView};
 
 use crate::census::fill::Fill;

@@ -1,6 +1,6 @@
 //! How the writers of a pipe send their bytes, by what is known about their programs.
 
-use fullbore_linux::{live_thread, proc_directory};
+use fullbore_process::{live_thread, proc_directory};
 use procfs::process::Process;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;

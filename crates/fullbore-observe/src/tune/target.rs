@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fullbore_linux::{PipeIdentity, proc_directory};
+use fullbore_linux::PipeIdentity;
+use fullbore_process::proc_directory;
 
 use crate::census::chains::{Flow, PipeKind};
 use crate::census::descendants::descendants;

@@ -4,7 +4,7 @@
 //! The mode of the link itself shows whether the fd reads or writes (`tid_fd_update_inode`, fs/proc/fd.c);
 //! an fd with O_PATH does neither. An open directory of a process always belongs to that process: once the
 //! process has gone, nothing is found below that directory any more. If only the first thread of a process has
-//! ended, its fds are in the directory of another thread (`fullbore_linux::live_thread`).
+//! ended, its fds are in the directory of another thread (`fullbore_process::live_thread`).
 //!
 //! Threads that do not share their process's fds (unshare(2), `CLONE_FILES`) are not examined
 //! separately.
@@ -15,7 +15,8 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use fullbore_linux::{PipeIdentity, live_thread};
+use fullbore_linux::PipeIdentity;
+use fullbore_process::live_thread;
 use rustix::fs::{CWD, Mode, OFlags, RawDir, SeekFrom, openat, readlinkat};
 use rustix::io::Errno;
 
