@@ -132,12 +132,7 @@ impl Calls {
     #[inline]
     pub fn read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
         self.made += 1;
-        if self.is_plain(fd) {
-            return to_the_end_of(fd, || {
-                self.waiter
-                    .until_ready(fd, Ready::ToRead, || rustix::io::read(fd, &mut *buf))
-            });
-        }
+        let plain = self.is_plain(fd);
         let ready = (Ready::ToRead, !self.waiter.may_wait());
         let no_wait = &mut self.no_wait;
         let call = |fd: BorrowedFd<'_>, buf: &mut &mut [u8], how: How<'_>| match how {
@@ -149,8 +144,9 @@ impl Calls {
             How::Plain | How::Looked | How::Relayed(_) => rustix::io::read(fd, &mut **buf),
         };
         to_the_end_of(fd, || {
-            self.waiter.until_ready(fd, Ready::ToRead, || {
-                without_waiting(no_wait, fd, ready, &mut *buf, call)
+            self.waiter.until_ready(fd, Ready::ToRead, || match plain {
+                true => rustix::io::read(fd, &mut *buf),
+                false => without_waiting(no_wait, fd, ready, &mut *buf, call),
             })
         })
     }
@@ -206,29 +202,22 @@ impl Calls {
             return answer;
         }
         let must_not = !self.waiter.may_wait();
-        let (no_wait, ready) = (&mut self.no_wait, Ready::ToWrite);
-        self.waiter.until_ready(fd, ready, || {
-            without_waiting(
-                no_wait,
-                fd,
-                (ready, must_not),
-                buf,
-                |fd, buf, how| match how {
-                    How::Flagged => {
-                        let slices = &[IoSlice::new(buf)];
-                        rustix::io::pwritev2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
-                    }
-                    How::Message => {
-                        rustix::net::send(fd, buf, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
-                    }
-                    How::Plain => rustix::io::write(fd, buf),
-                    How::Relayed(relay) => relay.write(fd, buf, PIPE_BUF),
-                    How::Looked => {
-                        let fits = if must_not { PIPE_BUF } else { fits(fd) };
-                        rustix::io::write(fd, &buf[..buf.len().min(fits)])
-                    }
-                },
-            )
+        let (no_wait, ready) = (&mut self.no_wait, (Ready::ToWrite, must_not));
+        let call = |fd: BorrowedFd<'_>, buf: &mut &[u8], how: How<'_>| match how {
+            How::Flagged => {
+                let slices = &[IoSlice::new(buf)];
+                rustix::io::pwritev2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
+            }
+            How::Message => rustix::net::send(fd, buf, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            How::Plain => rustix::io::write(fd, buf),
+            How::Relayed(relay) => relay.write(fd, buf, PIPE_BUF),
+            How::Looked => {
+                let fits = if must_not { PIPE_BUF } else { fits(fd) };
+                rustix::io::write(fd, &buf[..buf.len().min(fits)])
+            }
+        };
+        self.waiter.until_ready(fd, Ready::ToWrite, || {
+            without_waiting(no_wait, fd, ready, buf, call)
         })
     }
 

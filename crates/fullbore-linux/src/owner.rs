@@ -51,9 +51,7 @@ impl Owner {
             _ => self == Self::by_process_id(),
         }
     }
-}
 
-impl Owner {
     /// # Errors
     /// [`Error::Invalid`] in a child of this process: what the object, a `what`, has in flight is its parent's.
     pub fn check(self, what: &str) -> Result<()> {

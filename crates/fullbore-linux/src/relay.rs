@@ -4,28 +4,20 @@
 //! poll(2) before a plain call promises nothing: another process may take the room in between. splice(2)
 //! with `SPLICE_F_NONBLOCK` does not sleep. So the bytes go through a private pipe, which is empty between two calls.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
+use rustix::pipe::{SpliceFlags, splice};
 
 use crate::errno::is_refusal;
-use crate::own::not_standard;
 use crate::owner::Owner;
-use crate::pipe::keeps_packets;
+use crate::pipe::{Pipe, keeps_packets};
 use crate::wait::uninterrupted;
 
-/// The private pipe, once there is one.
+/// The private pipe, once there is one, and its process: a forked child must not use the same pipe.
 #[derive(Debug, Default)]
-pub(crate) struct Relay(Option<Ends>);
-
-#[derive(Debug)]
-struct Ends {
-    /// A forked child must not use the same pipe.
-    owner: Owner,
-    reader: OwnedFd,
-    writer: OwnedFd,
-}
+pub(crate) struct Relay(Option<(Pipe, Owner)>);
 
 impl Clone for Relay {
     /// The clone gets a pipe of its own.
@@ -45,11 +37,12 @@ impl Relay {
     ) -> Result<usize, Errno> {
         let plain = || rustix::io::write(fd, &buf[..buf.len().min(otherwise)]);
         // Pages that are spliced are no packets.
-        let Some(ends) = self.ends().filter(|_| !keeps_packets(fd)) else {
+        let Some(pipe) = self.pipe().filter(|_| !keeps_packets(fd)) else {
             return plain();
         };
-        let given = uninterrupted(|| rustix::io::write(&ends.writer, buf))?;
-        let sent = pass(ends.reader.as_fd(), fd, given);
+        let given = uninterrupted(|| rustix::io::write(&pipe.writer, buf))?;
+        let flags = SpliceFlags::NONBLOCK;
+        let sent = uninterrupted(|| splice(&pipe.reader, None, fd, None, given, flags));
         if sent != Ok(given) {
             // The caller still has the rest.
             self.0 = None;
@@ -60,21 +53,12 @@ impl Relay {
         }
     }
 
-    fn ends(&mut self) -> Option<&Ends> {
-        if !self.0.as_ref().is_some_and(|ends| ends.owner.is_here()) {
-            let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
-            let (reader, writer) = pipe_with(flags).ok()?;
-            self.0 = Some(Ends {
-                owner: Owner::this(),
-                reader: not_standard(reader).ok()?,
-                writer: not_standard(writer).ok()?,
-            });
+    fn pipe(&mut self) -> Option<&Pipe> {
+        if !self.0.as_ref().is_some_and(|(_, owner)| owner.is_here()) {
+            let pipe = Pipe::new().ok()?;
+            fcntl_setfl(&pipe.writer, OFlags::NONBLOCK).ok()?;
+            self.0 = Some((pipe, Owner::this()));
         }
-        self.0.as_ref()
+        self.0.as_ref().map(|(pipe, _)| pipe)
     }
-}
-
-/// Moves at most `most` bytes from one pipe to another, without sleeping.
-fn pass(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
-    uninterrupted(|| splice(from, None, to, None, most, SpliceFlags::NONBLOCK))
 }

@@ -98,23 +98,19 @@ impl Drop for Blocked {
             return;
         };
         if !self.was_pending {
-            take_away(&SignalSet::sigpipe());
+            let (sigpipe, no_time) = (SignalSet::sigpipe(), NoTime([0; 16]));
+            let mut information = Information([0; 32]);
+            // SAFETY: all three are local, and large enough. The call does not wait: it takes the signal, or finds none.
+            let taken = unsafe { sigtimedwait(&sigpipe, &mut information, &no_time) };
+            let here = rustix::process::getpid();
+            let sender = information.sender();
+            // A signal that another process has sent meanwhile is sent again.
+            if taken == Signal::PIPE.as_raw() && sender != here.as_raw_nonzero().get() {
+                let _ = rustix::process::kill_process(here, Signal::PIPE);
+            }
         }
         // SAFETY: this is the mask that the thread had before.
         unsafe { pthread_sigmask(SIG_SETMASK, before, ptr::null_mut()) };
-    }
-}
-
-/// Removes the signal that this thread has caused, if any. A signal that another process has sent meanwhile is sent
-/// again.
-fn take_away(sigpipe: &SignalSet) {
-    let no_time = NoTime([0; 16]);
-    let mut information = Information([0; 32]);
-    // SAFETY: all three are local, and large enough. The call does not wait: it takes the signal, or finds none.
-    let taken = unsafe { sigtimedwait(sigpipe, &mut information, &no_time) };
-    let here = rustix::process::getpid();
-    if taken == Signal::PIPE.as_raw() && information.sender() != here.as_raw_nonzero().get() {
-        let _ = rustix::process::kill_process(here, Signal::PIPE);
     }
 }
 

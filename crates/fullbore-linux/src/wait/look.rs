@@ -49,17 +49,6 @@ pub(super) struct Look {
     has_cpus: Option<bool>,
 }
 
-/// The result of a look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looked {
-    /// Whether it is ready is unknown.
-    NotNow,
-    /// It is ready.
-    Ready,
-    /// It was not ready in time.
-    Nothing,
-}
-
 impl Default for Look {
     fn default() -> Self {
         Self {
@@ -74,31 +63,32 @@ impl Default for Look {
 }
 
 impl Look {
-    /// Looks until `is_ready`, or for as long as it is likely to pay.
+    /// Looks until `is_ready`, or for as long as it is likely to pay, and returns whether it was ready in time; `None`
+    /// if it has not looked.
     #[inline]
-    pub(super) fn look(&mut self, is_ready: impl FnMut() -> bool) -> Looked {
+    pub(super) fn look(&mut self, is_ready: impl FnMut() -> bool) -> Option<bool> {
         if self.skip > 0 {
             self.skip -= 1;
-            return Looked::NotNow;
+            return None;
         }
         self.look_now(is_ready)
     }
 
-    fn look_now(&mut self, mut is_ready: impl FnMut() -> bool) -> Looked {
+    fn look_now(&mut self, mut is_ready: impl FnMut() -> bool) -> Option<bool> {
         let has_cpus = *self.has_cpus.get_or_insert_with(has_cpus);
         if !has_cpus {
             self.skip = u32::MAX;
-            return Looked::NotNow;
+            return None;
         }
         if is_ready() {
             self.ready += 1;
             self.skip = (self.ready / READY).min(RAREST);
-            return Looked::Ready;
+            return Some(true);
         }
         self.ready = 0;
         let began = Instant::now();
         if self.not_before.is_some_and(|at| began < at) {
-            return Looked::Nothing;
+            return Some(false);
         }
         loop {
             for _ in 0..16 {
@@ -111,11 +101,7 @@ impl Look {
             }
             if found || elapsed >= MOST {
                 self.note(elapsed < SHORT);
-                return if found {
-                    Looked::Ready
-                } else {
-                    Looked::Nothing
-                };
+                return Some(found);
             }
         }
     }
@@ -153,7 +139,7 @@ mod tests {
     fn a_few_waits_are_not_looked_at() {
         let mut look = Look::default();
         for _ in 0..FIRST {
-            assert_eq!(look.look(|| panic!("looked")), Looked::NotNow);
+            assert_eq!(look.look(|| panic!("looked")), None);
         }
     }
 
@@ -164,7 +150,7 @@ mod tests {
             ..ready_to_look()
         };
         for _ in 0..1000 {
-            assert_eq!(look.look(|| panic!("looked")), Looked::NotNow);
+            assert_eq!(look.look(|| panic!("looked")), None);
         }
     }
 
@@ -196,7 +182,7 @@ mod tests {
                 looks += 1;
                 true
             });
-            assert_ne!(found, Looked::Nothing);
+            assert_ne!(found, Some(false));
         }
         assert!(looks < 300, "{looks}");
     }

@@ -21,7 +21,7 @@ use rustix::net::sockopt::{self, Timeout};
 use crate::error::{self, Error, TransferSide};
 use budget::Budget;
 pub use fullbore_types::{Cancel, Stopped, Wait};
-use look::{Look, Looked};
+use look::Look;
 pub use nap::Nap;
 pub use pace::Pace;
 
@@ -247,13 +247,10 @@ impl Waiter {
     pub fn look(&mut self, fd: BorrowedFd<'_>, ready: Ready) -> bool {
         let looked = match self.wait {
             Wait::Block if self.looks => self.look.look(|| is_ready(fd, ready) != Ok(false)),
-            _ => Looked::NotNow,
+            _ => None,
         };
         self.has_looked = true;
-        match looked {
-            Looked::NotNow => is_ready(fd, ready) != Ok(false),
-            looked => looked == Looked::Ready,
-        }
+        looked.unwrap_or_else(|| is_ready(fd, ready) != Ok(false))
     }
 
     /// Waits in poll(2) where it would sleep in the calls of `work`, which are made so that they do not sleep: they come
@@ -320,25 +317,35 @@ impl Waiter {
             Err(Errno::AGAIN) if !self.never => {}
             answer => return answer,
         }
-        if self.wait == Wait::Adaptive {
-            return self.spin_then_sleep(call, sleep);
-        }
+        // Many waits end sooner than a clock can be read, so the first tries do not read it.
+        let mut began = None;
+        let mut spins = matches!(self.wait, Wait::Spin | Wait::Adaptive);
+        let spin_for = self.budget.spin_for();
         let mut tries = 0u32;
         loop {
             tries = tries.wrapping_add(1);
-            match self.wait {
-                Wait::Spin => {
-                    std::hint::spin_loop();
-                    self.check_stopped()?;
-                    if tries % TRIES_BETWEEN_YIELDS == 0 {
-                        std::thread::yield_now();
-                    }
+            if !spins {
+                self.check_stopped()?;
+                sleep(self)?;
+            } else if tries % TRIES_BETWEEN_LOOKS == 0 {
+                self.check_stopped()?;
+                let mut elapsed = || began.get_or_insert_with(Instant::now).elapsed();
+                spins = self.wait == Wait::Spin || elapsed() < spin_for;
+                if tries % TRIES_BETWEEN_YIELDS == 0 {
+                    std::thread::yield_now();
                 }
-                _ => sleep(self)?,
             }
+            std::hint::spin_loop();
             match self.attempt(&mut call) {
                 Err(Errno::AGAIN) => {}
-                answer => return answer,
+                answer => {
+                    let waited = began.map_or(Duration::ZERO, |at| at.elapsed());
+                    match spins {
+                        true => self.budget.spun(waited),
+                        false => self.budget.slept(waited),
+                    }
+                    return answer;
+                }
             }
         }
     }
@@ -419,44 +426,6 @@ impl Waiter {
         self.budget.slept(began.elapsed());
         Ok(overdue)
     }
-
-    fn spin_then_sleep<T>(
-        &mut self,
-        mut call: impl FnMut() -> Result<T, Errno>,
-        mut sleep: impl FnMut(&mut Self) -> Result<(), Errno>,
-    ) -> Result<T, Errno> {
-        // Many waits end sooner than a clock can be read, so the first tries do not read it.
-        let mut first_look = None;
-        let spin_for = self.budget.spin_for();
-        for tries in 1u64.. {
-            std::hint::spin_loop();
-            match self.attempt(&mut call) {
-                Err(Errno::AGAIN) => {}
-                answer => {
-                    let waited = first_look.map_or(Duration::ZERO, |at: Instant| at.elapsed());
-                    self.budget.spun(waited);
-                    return answer;
-                }
-            }
-            if tries % TRIES_BETWEEN_LOOKS == 0
-                && first_look.get_or_insert_with(Instant::now).elapsed() >= spin_for
-            {
-                break;
-            }
-        }
-        let began = first_look.unwrap_or_else(Instant::now);
-        loop {
-            self.check_stopped()?;
-            sleep(self)?;
-            match self.attempt(&mut call) {
-                Err(Errno::AGAIN) => {}
-                answer => {
-                    self.budget.slept(began.elapsed());
-                    return answer;
-                }
-            }
-        }
-    }
 }
 
 /// Returns the errno for a caller that gets only an errno. The kernel may return the same one, so only
@@ -471,7 +440,7 @@ fn errno_of(stopped: Stopped) -> Errno {
 }
 
 /// Tries between two readings of the clock, which costs about as much as a few of the cheapest tries.
-const TRIES_BETWEEN_LOOKS: u64 = 8;
+const TRIES_BETWEEN_LOOKS: u32 = 8;
 
 /// Tries between two calls of sched_yield(2) while spinning. The call returns at once if no other thread wants this
 /// CPU; otherwise that thread need not wait until it is preempted.
