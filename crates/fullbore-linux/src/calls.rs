@@ -129,7 +129,6 @@ impl Calls {
     ///
     /// # Errors
     /// As read(2), without `EINTR` and `EAGAIN`.
-    #[inline]
     pub fn read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
         self.made += 1;
         let plain = self.is_plain(fd);
@@ -167,7 +166,6 @@ impl Calls {
     ///
     /// # Errors
     /// As write(2), without `EINTR` and `EAGAIN`.
-    #[inline]
     pub fn write(&mut self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize, Errno> {
         self.made += 1;
         self.look_at(fd);
@@ -180,7 +178,6 @@ impl Calls {
         answer
     }
 
-    #[inline]
     fn write_as_it_waits(&mut self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize, Errno> {
         if self.is_plain(fd) {
             let is_socket = matches!(self.no_wait, NoWait::Message);
@@ -227,7 +224,6 @@ impl Calls {
     ///
     /// # Errors
     /// As splice(2), without `EINTR` and `EAGAIN`.
-    #[inline]
     pub fn splice(
         &mut self,
         source: BorrowedFd<'_>,
@@ -251,7 +247,6 @@ impl Calls {
     ///
     /// # Errors
     /// As tee(2), without `EINTR` and `EAGAIN`.
-    #[inline]
     pub fn tee(
         &mut self,
         source: BorrowedFd<'_>,
@@ -276,7 +271,6 @@ impl Calls {
     ///
     /// # Errors
     /// As vmsplice(2), without `EINTR` and `EAGAIN`.
-    #[inline]
     pub unsafe fn vmsplice(
         &mut self,
         sink: BorrowedFd<'_>,
@@ -293,7 +287,6 @@ impl Calls {
     }
 
     /// Returns whether to make the plain call: it may wait, or never waits on `fd`.
-    #[inline]
     fn is_plain(&mut self, fd: BorrowedFd<'_>) -> bool {
         if !self.waiter.is_nonblocking() {
             return true;
@@ -310,7 +303,6 @@ impl Calls {
         )
     }
 
-    #[inline]
     fn look_at(&mut self, fd: BorrowedFd<'_>) {
         let is_known = match &self.no_wait {
             NoWait::Unknown => false,
@@ -336,7 +328,6 @@ impl Calls {
 /// Makes a reading call, and repeats it once if the master of a pseudoterminal returns `EIO`, which means that no slave
 /// is open: `n_tty_read` (drivers/tty/n_tty.c) looks for bytes before it checks that, so bytes that arrived in between
 /// are still queued. Only the second `EIO` in a row is the end.
-#[inline]
 fn to_the_end_of(
     source: BorrowedFd<'_>,
     mut read: impl FnMut() -> Result<usize, Errno>,
@@ -362,7 +353,6 @@ enum How<'a> {
 /// Makes a call that does not wait. If the kernel refuses the flag on this fd, it makes plain calls from then on: on a
 /// private open file description, or, if there is none, on this fd after poll(2); if it `must_not` sleep, writes
 /// go through a private pipe if this is a pipe.
-#[inline]
 fn without_waiting<B>(
     no_wait: &mut NoWait,
     fd: BorrowedFd<'_>,

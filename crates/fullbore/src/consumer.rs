@@ -292,7 +292,6 @@ impl<Fd: AsFd> Read for Consumer<Fd> {
 }
 
 impl<Fd: AsFd> BufRead for Consumer<Fd> {
-    #[inline]
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.unread.is_empty() {
             self.fill()?;
@@ -300,7 +299,6 @@ impl<Fd: AsFd> BufRead for Consumer<Fd> {
         Ok(self.buffer())
     }
 
-    #[inline]
     fn consume(&mut self, n: usize) {
         self.unread.start = self.unread.start.saturating_add(n).min(self.unread.end);
     }

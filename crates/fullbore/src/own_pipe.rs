@@ -3,11 +3,11 @@
 //! An error of the first splice is an error of the source, and one of the second is an error of the sink. If the sink
 //! does not support splice(2), the bytes in the pipe are read back and written.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use crate::splice::Splice;
+use crate::splice::{Side, splice};
 use fullbore_linux::error::{Result, Stopped};
 use fullbore_linux::outcome::{End, Outcome};
 use fullbore_linux::pipe::{self, Pipe};
@@ -38,52 +38,36 @@ impl OwnPipe {
         })
     }
 
-    /// Takes at most `most` bytes from `source`, which is an end of this kind; the pipe must be empty.
+    /// Takes at most `most` bytes from `source`; the pipe must be empty.
     ///
     /// # Errors
     /// What stopped the wait.
     pub(crate) fn fill(
         &mut self,
         waiter: &mut Waiter,
-        (source, end): (BorrowedFd<'_>, End),
-        from: Option<u64>,
+        source: Side<'_>,
         most: usize,
     ) -> Result<Outcome, Stopped> {
-        let splice = Splice {
-            source,
-            sink: self.pipe.writer.as_fd(),
-            ends: (end, End::Own),
-            from,
-            to: None,
-            most: most.min(self.capacity),
-        };
-        let outcome = splice.run(waiter)?;
+        let own = (self.pipe.writer.as_fd(), End::Own, None);
+        let outcome = splice(waiter, source, own, most.min(self.capacity))?;
         if let Outcome::Moved(n) = outcome {
             self.held = n;
         }
         Ok(outcome)
     }
 
-    /// Sends at most `most` of the held bytes to `sink`, which is an end of this kind.
+    /// Sends at most `most` of the held bytes to `sink`.
     ///
     /// # Errors
     /// What stopped the wait.
     pub(crate) fn send_on(
         &mut self,
         waiter: &mut Waiter,
-        (sink, end): (BorrowedFd<'_>, End),
-        to: Option<u64>,
+        sink: Side<'_>,
         most: usize,
     ) -> Result<Outcome, Stopped> {
-        let splice = Splice {
-            source: self.pipe.reader.as_fd(),
-            sink,
-            ends: (End::Own, end),
-            from: None,
-            to,
-            most: self.held.min(most),
-        };
-        let outcome = splice.run(waiter)?;
+        let own = (self.pipe.reader.as_fd(), End::Own, None);
+        let outcome = splice(waiter, own, sink, self.held.min(most))?;
         if let Outcome::Moved(n) = outcome {
             self.held -= n;
         }

@@ -23,23 +23,40 @@ use fullbore_linux::{unacknowledged, without_sigpipe};
 /// A call into a socket that takes longer has a slow reader.
 pub(crate) const SLOW: Duration = Duration::from_millis(10);
 
+/// A source or a sink, what it is, and the offset to use instead of its file position.
+pub(crate) type Side<'fd> = (BorrowedFd<'fd>, End, Option<u64>);
+
 /// One splice(2). One of its ends is a pipe.
-pub(crate) struct Splice<'fd> {
-    pub(crate) source: BorrowedFd<'fd>,
-    pub(crate) sink: BorrowedFd<'fd>,
-    pub(crate) ends: (End, End),
-    pub(crate) from: Option<u64>,
-    pub(crate) to: Option<u64>,
-    /// The most bytes to move.
-    pub(crate) most: usize,
+struct Splice<'fd> {
+    source: BorrowedFd<'fd>,
+    sink: BorrowedFd<'fd>,
+    ends: (End, End),
+    offsets: (Option<u64>, Option<u64>),
+    most: usize,
+}
+
+/// Moves at most `most` bytes by one splice(2), and waits as `waiter` says.
+///
+/// # Errors
+/// What stopped the wait.
+pub(crate) fn splice(
+    waiter: &mut Waiter,
+    (source, end, from): Side<'_>,
+    (sink, sink_end, to): Side<'_>,
+    most: usize,
+) -> Result<Outcome, Stopped> {
+    let splice = Splice {
+        source,
+        sink,
+        ends: (end, sink_end),
+        offsets: (from, to),
+        most,
+    };
+    splice.run(waiter)
 }
 
 impl Splice<'_> {
-    /// Makes the call, and waits as `waiter` says.
-    ///
-    /// # Errors
-    /// What stopped the wait.
-    pub(crate) fn run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
+    fn run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
         let (side, tried) = (Cell::new(TransferSide::Source), Cell::new(0));
         let in_parts = waiter.counts && waiter.slow;
         let may_end_early = waiter.is_nonblocking() || waiter.interruptible;
@@ -104,7 +121,7 @@ impl Splice<'_> {
         );
         let (most, flags) = (tried.get(), SpliceFlags::NONBLOCK);
         let splice = || {
-            let (mut from, mut to) = (self.from, self.to);
+            let (mut from, mut to) = self.offsets;
             let (from, to) = (from.as_mut(), to.as_mut());
             rustix::pipe::splice(self.source, from, self.sink, to, most, flags)
         };

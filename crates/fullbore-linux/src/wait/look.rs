@@ -65,7 +65,6 @@ impl Default for Look {
 impl Look {
     /// Looks until `is_ready`, or for as long as it is likely to pay, and returns whether it was ready in time; `None`
     /// if it has not looked.
-    #[inline]
     pub(super) fn look(&mut self, is_ready: impl FnMut() -> bool) -> Option<bool> {
         if self.skip > 0 {
             self.skip -= 1;

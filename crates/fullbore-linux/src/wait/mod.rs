@@ -132,7 +132,6 @@ impl Waiter {
     }
 
     /// Returns the reason to stop now, if any: [`Cancel`] or the deadline.
-    #[inline]
     pub fn due(&self) -> Option<Stopped> {
         if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             return Some(Stopped::Cancelled);
@@ -143,7 +142,6 @@ impl Waiter {
 
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline.
-    #[inline]
     pub fn check_stopped(&mut self) -> Result<(), Errno> {
         self.stopped = self.due();
         self.stopped
@@ -229,7 +227,6 @@ impl Waiter {
     /// With [`Wait::Block`] the call itself is expected to wait. If it returns `EAGAIN` nevertheless, either the
     /// timeout of a socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and this returns `EAGAIN`; or another program has
     /// set `O_NONBLOCK` on the description, and this sleeps in poll(2).
-    #[inline]
     pub fn until_ready<T>(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -266,7 +263,6 @@ impl Waiter {
     }
 
     /// As [`until_ready`](Self::until_ready), for calls where only an `EAGAIN` shows which fd has to become ready.
-    #[inline]
     pub fn until_one_ready<'fd, T>(
         &mut self,
         which: impl Fn() -> (BorrowedFd<'fd>, Ready),
@@ -302,7 +298,6 @@ impl Waiter {
     ///
     /// # Errors
     /// The errors of `call` and `sleep`, except `EINTR` and `EAGAIN` of `call`.
-    #[inline]
     pub fn until<T>(
         &mut self,
         mut call: impl FnMut() -> Result<T, Errno>,
@@ -371,7 +366,6 @@ impl Waiter {
     }
 
     /// Makes the call, and repeats it while signals interrupt it and must not end the wait.
-    #[inline]
     pub fn attempt<T>(&mut self, call: &mut impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
         loop {
             match call() {
@@ -447,7 +441,6 @@ const TRIES_BETWEEN_LOOKS: u32 = 8;
 const TRIES_BETWEEN_YIELDS: u32 = 256;
 
 /// Repeats the call as long as a signal interrupts it.
-#[inline]
 pub fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match call() {

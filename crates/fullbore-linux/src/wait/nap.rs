@@ -27,7 +27,6 @@ impl Nap {
     }
 
     /// Records a wait or progress.
-    #[inline]
     pub fn was_not_vain(&mut self) {
         self.vain = 0;
     }

@@ -43,7 +43,6 @@ impl Ends {
     }
 
     /// Notes that bytes were moved.
-    #[inline]
     pub(super) fn moved(&self) {
         let is_waited_for = || self.waits_for_bytes.swap(false, Ordering::AcqRel);
         if self.waits_for_bytes.load(Ordering::Relaxed) && is_waited_for() {

@@ -47,7 +47,7 @@ pub(super) unsafe fn send(
         };
     }
     calls.also_made(1);
-    match own.send_on(&mut calls.waiter, (sink, End::Socket), None, usize::MAX) {
+    match own.send_on(&mut calls.waiter, (sink, End::Socket, None), usize::MAX) {
         Ok(Outcome::Moved(n)) => Ok(Some(n)),
         // write(2) either works, or returns the reason why not.
         Ok(Outcome::Refused) => Ok(None),

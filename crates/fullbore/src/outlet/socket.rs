@@ -85,28 +85,46 @@ impl Through {
         }
     }
 
-    /// Copies as many bytes into the socket as it accepts, and moves them into the pipe.
+    /// Copies as many bytes into the socket as it accepts, and moves them into the pipe. If that fails, the bytes left in
+    /// the socket are discarded with it, and the caller still has them.
     fn through_the_socket(
         &mut self,
         calls: &mut Calls,
         sink: BorrowedFd<'_>,
         bytes: &[u8],
     ) -> Written {
-        let works = matches!(self, Through::Socket { works: true, .. });
         let queued = self.fill(calls, sink, bytes);
-        let answer = match queued {
-            0 => Err(Errno::OPNOTSUPP),
-            _ => self.empty_into(calls, sink, queued),
+        let (Through::Socket { far, works, .. }, 1..) = (&mut *self, queued) else {
+            *self = Through::Nothing;
+            return directly(calls, sink, bytes);
         };
-        match answer {
-            Ok(0) => Err(("splice", Errno::IO)),
-            Ok(n) => Ok((n, Way::Socket)),
-            Err(errno) if queued == 0 || linux::is_refusal(errno) && !works => {
-                *self = Through::Nothing;
-                directly(calls, sink, bytes)
+        let mut sent = 0;
+        let errno = loop {
+            let (left, flags) = (queued - sent, SpliceFlags::NONBLOCK);
+            if left == 0 {
+                return Ok((sent, Way::Socket));
             }
-            Err(errno) => Err(("splice", errno)),
+            match calls.splice(far.as_fd(), sink, left, flags, Ready::ToWrite) {
+                Ok(n @ 1..) => {
+                    sent += n;
+                    *works = true;
+                }
+                answer => break answer.err().unwrap_or(Errno::IO),
+            }
+        };
+        let is_refused = linux::is_refusal(errno) && !*works;
+        *self = Through::NewSocket;
+        match (sent, calls.waiter.stopped()) {
+            (0, _) if is_refused => {
+                *self = Through::Nothing;
+                return directly(calls, sink, bytes);
+            }
+            (0, _) => return Err(("splice", errno)),
+            (_, None) => *self = Through::Failed("splice", errno),
+            (_, Some(Stopped::Interrupted)) => calls.waiter.note_signal(),
+            (_, Some(_)) => {}
         }
+        Ok((sent, Way::Socket))
     }
 
     /// Copies the first bytes into the socket, and returns how many; 0 if no socket can be used.
@@ -140,43 +158,6 @@ impl Through {
             }
         }
         queued
-    }
-
-    /// Moves all bytes of the socket into the pipe. If that fails, returns how many arrived, or the error if none did;
-    /// the bytes left in the socket are discarded with it, and the caller still has them.
-    fn empty_into(
-        &mut self,
-        calls: &mut Calls,
-        sink: BorrowedFd<'_>,
-        queued: usize,
-    ) -> Result<usize, Errno> {
-        let Through::Socket { far, works, .. } = self else {
-            return Ok(0);
-        };
-        let mut sent = 0;
-        while sent < queued {
-            let (left, flags) = (queued - sent, SpliceFlags::NONBLOCK);
-            match calls.splice(far.as_fd(), sink, left, flags, Ready::ToWrite) {
-                Ok(n @ 1..) => {
-                    sent += n;
-                    *works = true;
-                }
-                answer => {
-                    let errno = answer.err().unwrap_or(Errno::IO);
-                    *self = Through::NewSocket;
-                    if sent == 0 {
-                        return Err(errno);
-                    }
-                    match calls.waiter.stopped() {
-                        None => *self = Through::Failed("splice", errno),
-                        Some(Stopped::Interrupted) => calls.waiter.note_signal(),
-                        Some(_) => {}
-                    }
-                    return Ok(sent);
-                }
-            }
-        }
-        Ok(sent)
     }
 }
 

@@ -114,38 +114,20 @@ pub struct Producer<Fd: AsFd> {
     windows: Windows,
     options: ProducerOptions,
     /// Pages from the caller, to be sent after the gathered bytes.
-    handed_over: VecDeque<HandedOver>,
+    handed_over: VecDeque<Pages>,
+    /// Bytes of the first of them that were sent.
+    sent_of_first: usize,
     /// The last pages that were sent whole, to be filled again.
     spare: Option<Pages>,
     /// Bytes lent by the last `reserve`.
     reserved: usize,
     sent: u64,
-    last_error: LastError,
+    /// Whether an error of sending was returned since the caller last passed bytes in: dropping the producer then sends
+    /// nothing.
+    reported: bool,
+    /// An error that was not returned, because the call had accepted bytes. The next call that sends returns it.
+    deferred: Option<Error>,
     owner: Owner,
-}
-
-/// Pages that the caller handed over, and how much of them has been sent.
-#[derive(Debug)]
-struct HandedOver {
-    pages: Pages,
-    sent: usize,
-}
-
-impl HandedOver {
-    fn rest(&self) -> &[u8] {
-        &self.pages[self.sent..]
-    }
-}
-
-/// The last error of sending, since the caller last passed bytes in.
-#[derive(Debug)]
-enum LastError {
-    /// There was none that matters to the next call.
-    None,
-    /// The error was returned: dropping the producer sends nothing.
-    Reported,
-    /// The error was not returned, because the call had accepted bytes. The next call that sends returns it.
-    Deferred(Failed),
 }
 
 /// The default number of bytes of one system call with recycled pages. Smaller chunks are reused sooner, while they are
@@ -234,10 +216,12 @@ impl<Fd: AsFd> Producer<Fd> {
             windows: Windows::new(chunk, reuse),
             options,
             handed_over: VecDeque::new(),
+            sent_of_first: 0,
             spare: None,
             reserved: 0,
             sent: 0,
-            last_error: LastError::None,
+            reported: false,
+            deferred: None,
             owner: Owner::this(),
             sink,
         })
@@ -257,8 +241,8 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Returns the number of bytes that were accepted and not sent yet.
     pub fn unsent(&self) -> u64 {
-        let handed_over = self.handed_over.iter().map(|h| h.rest().len() as u64);
-        self.windows.gathered().len() as u64 + handed_over.sum::<u64>()
+        let handed_over: usize = self.handed_over.iter().map(|pages| pages.len()).sum();
+        (self.windows.gathered().len() + handed_over - self.sent_of_first) as u64
     }
 
     /// Returns the bytes that were gathered through [`io::Write`] or committed, and not sent yet.
@@ -293,8 +277,8 @@ impl<Fd: AsFd> Producer<Fd> {
     pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
         let mut unsent = self.buffer().to_vec();
         self.windows.gathered = 0;
-        for handed_over in self.handed_over.drain(..) {
-            unsent.extend_from_slice(handed_over.rest());
+        for pages in self.handed_over.drain(..) {
+            unsent.extend_from_slice(&pages[std::mem::take(&mut self.sent_of_first)..]);
         }
         (self.sink.take_back(), unsent)
     }
@@ -343,7 +327,7 @@ impl<Fd: AsFd> Producer<Fd> {
             return Ok(());
         }
         self.reserved = 0;
-        self.forget_reported();
+        self.reported = false;
         self.windows.gathered = n;
         self.send_gathered()
     }
@@ -367,12 +351,12 @@ impl<Fd: AsFd> Producer<Fd> {
     pub fn send_pages(&mut self, pages: Pages) -> Result<()> {
         // If the lent memory were committed now, its bytes would be sent before the pages.
         self.reserved = 0;
-        self.forget_reported();
+        self.reported = false;
         if pages.len() > memory::FIRST {
             self.make_roomy();
         }
         if !pages.is_empty() {
-            self.handed_over.push_back(HandedOver { pages, sent: 0 });
+            self.handed_over.push_back(pages);
         }
         self.send_gathered()
     }
@@ -417,11 +401,15 @@ impl<Fd: AsFd> Producer<Fd> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn finish(mut self) -> Result<ProducerReport, Unfinished<Self>> {
-        match self.send_gathered().and_then(|()| self.wait_for_readers()) {
+        let sent = self.send_gathered().and_then(|()| {
+            let (sink, waiter) = (self.sink.as_fd(), &mut self.outlet.calls.waiter);
+            self.windows.wait_for_readers(self.sent, sink, waiter)
+        });
+        match sent {
             Ok(()) => Ok(self.report()),
             Err(error) => {
                 // If dropping the producer sent the rest, the number of sent bytes in the error would be wrong.
-                self.last_error = LastError::Reported;
+                self.reported = true;
                 Err(Unfinished {
                     error,
                     producer: Box::new(self),
@@ -450,7 +438,7 @@ impl<Fd: AsFd> io::Write for Producer<Fd> {
                     }
                 }
                 Err(error) if taken > 0 => {
-                    self.defer(&error);
+                    self.defer(error);
                     break;
                 }
                 Err(error) => return Err(error.into()),
@@ -473,7 +461,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
         // This overwrites the lent memory, and the caller has got no error about the bytes that are written now.
         self.reserved = 0;
-        self.forget_reported();
+        self.reported = false;
         if buf.len() < self.room() {
             return Ok(self.windows.put(buf));
         }
@@ -483,7 +471,7 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Continues `take` where the window is full: sends it, and gets a new one.
     #[cold]
     fn take_past_the_window(&mut self, buf: &[u8]) -> Result<usize> {
-        if matches!(self.last_error, LastError::Deferred(_)) || !self.handed_over.is_empty() {
+        if self.deferred.is_some() || !self.handed_over.is_empty() {
             self.send_gathered()?;
         }
         let is_copied = matches!(self.windows.way(), Way::Copy);
@@ -506,7 +494,7 @@ impl<Fd: AsFd> Producer<Fd> {
             // The bytes are accepted, whether or not they can be sent now: unsent bytes stay gathered, and the next
             // call returns the error.
             if let Err(error) = self.send_gathered() {
-                self.defer(&error);
+                self.defer(error);
             }
         }
         Ok(n)
@@ -515,10 +503,9 @@ impl<Fd: AsFd> Producer<Fd> {
     #[inline]
     fn send_gathered(&mut self) -> Result<()> {
         self.owner.check("producer")?;
-        if let LastError::Deferred((operation, errno)) = self.last_error {
-            self.last_error = LastError::Reported;
-            let (side, sent) = (TransferSide::Sink, self.sent);
-            return Err(error::moving(side, operation, errno, sent));
+        if let Some(error) = self.deferred.take() {
+            self.reported = true;
+            return Err(error);
         }
         if !self.buffer().is_empty() {
             self.send_window()?;
@@ -554,17 +541,18 @@ impl<Fd: AsFd> Producer<Fd> {
     #[cold]
     fn send_handed_over(&mut self) -> Result<()> {
         while let Some(first) = self.handed_over.front() {
-            let bytes = first.rest();
-            let offered = bytes.len() >= least_to_give(self.windows.chunk);
+            let bytes = &first[self.sent_of_first..];
+            let (len, offered) = (
+                first.len(),
+                bytes.len() >= least_to_give(self.windows.chunk),
+            );
             // SAFETY: no other code can access the pages, nothing writes to them any more, and they are a private
             // mapping, whose pages may live on in the pipe after munmap.
             let sent = unsafe { self.outlet.send(self.sink.as_fd(), bytes, offered, None) };
-            let sent = self.went(sent)?.bytes();
-            if let Some(first) = self.handed_over.front_mut() {
-                first.sent += sent;
-                if first.rest().is_empty() {
-                    self.spare = self.handed_over.pop_front().map(|sent| sent.pages);
-                }
+            self.sent_of_first += self.went(sent)?.bytes();
+            if self.sent_of_first == len {
+                self.sent_of_first = 0;
+                self.spare = self.handed_over.pop_front();
             }
         }
         Ok(())
@@ -582,10 +570,7 @@ impl<Fd: AsFd> Producer<Fd> {
             }
             Err((operation, errno)) => {
                 let waiter = &self.outlet.calls.waiter;
-                self.last_error = match waiter.stopped() {
-                    None if errno != Errno::AGAIN => LastError::Reported,
-                    _ => LastError::None,
-                };
+                self.reported = waiter.stopped().is_none() && errno != Errno::AGAIN;
                 Err(waiter.error(TransferSide::Sink, operation, errno, self.sent))
             }
         }
@@ -617,50 +602,20 @@ impl<Fd: AsFd> Producer<Fd> {
         self.outlet.make_roomy(self.sink.as_fd(), capacity);
     }
 
-    /// Waits until the pipe no longer refers to recycled pages.
-    fn wait_for_readers(&mut self) -> Result<()> {
-        let waiter = &mut self.outlet.calls.waiter;
-        (self.windows).wait_for_readers(self.sent, self.sink.as_fd(), waiter)
-    }
-
-    /// Clears a reported error: the caller passes in bytes to which it does not apply.
-    #[inline]
-    fn forget_reported(&mut self) {
-        if let LastError::Reported = self.last_error {
-            self.last_error = LastError::None;
-        }
-    }
-
     /// Keeps an error for the next call, because this one cannot return it.
     #[cold]
-    fn defer(&mut self, error: &Error) {
-        self.last_error = LastError::None;
-        let failed = match error {
+    fn defer(&mut self, error: Error) {
+        self.reported = false;
+        match error {
             // The signal was consumed.
             Error::Stopped {
                 by: Stopped::Interrupted,
                 ..
-            } => return self.outlet.calls.waiter.note_signal(),
-            // The next call checks by itself whether it may continue.
-            Error::Stopped { .. } => return,
-            Error::Moving {
-                operation, errno, ..
-            }
-            | Error::System { operation, errno } => (*operation, Errno::from_io_error(errno)),
-            _ => ("write", None),
-        };
-        // Nor is EAGAIN deferred: the next call finds out by itself.
-        if failed.1 != Some(Errno::AGAIN) {
-            self.last_error = LastError::Deferred((failed.0, failed.1.unwrap_or(Errno::IO)));
-        }
-    }
-
-    /// Sends what is left before the producer is dropped, unless an error about it has been returned.
-    fn send_the_rest(&mut self) {
-        let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
-        if self.unsent() > 0 && !matches!(self.last_error, LastError::Reported) {
-            // A caller could not resume after a signal any more.
-            while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
+            } => self.outlet.calls.waiter.note_signal(),
+            // The next call finds out by itself whether it may continue, or would have to wait.
+            Error::Stopped { .. } => {}
+            _ if error::errno(&error) == Some(Errno::AGAIN) => {}
+            _ => self.deferred = Some(error),
         }
     }
 }
@@ -674,8 +629,11 @@ impl<Fd: AsFd> AsFd for Producer<Fd> {
 
 impl<Fd: AsFd> Drop for Producer<Fd> {
     fn drop(&mut self) {
-        if self.owner.is_here() {
-            self.send_the_rest();
+        // What is left is sent, unless an error about it has been returned.
+        let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
+        if self.owner.is_here() && self.unsent() > 0 && !self.reported {
+            // A caller could not resume after a signal any more.
+            while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
         }
     }
 }

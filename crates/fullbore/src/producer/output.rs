@@ -71,7 +71,6 @@ impl<Fd: AsFd> Output<Fd> {
 const TAKEN_BACK: &str = "an output is used until it is taken back";
 
 impl<Fd: AsFd> AsFd for Output<Fd> {
-    #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.own {
             Some(own) => own.as_fd(),

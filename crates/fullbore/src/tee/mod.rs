@@ -162,17 +162,15 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         state.wait_as(&self.options.waiter);
         let sinks = self.sinks.iter().map(|(sink, _)| sink.as_fd()).collect();
         let may_run = self.owner.check("tee");
-        let outcome = match may_run.and_then(|()| self.options.check_chunk()) {
-            Ok(()) => {
-                let (options, source) = (&self.options, self.source.as_fd());
-                let mut splitting = Splitting {
-                    options,
-                    source,
-                    sinks,
-                    state,
-                };
-                splitting.copy()
-            }
+        let may_run = may_run.and_then(|()| self.options.check_chunk());
+        let mut splitting = Splitting {
+            options: &self.options,
+            source: self.source.as_fd(),
+            sinks,
+            state,
+        };
+        let outcome = match may_run {
+            Ok(()) => splitting.copy(),
             Err(error) => Err(error.into()),
         };
         let is_over = matches!(

@@ -137,10 +137,6 @@ impl From<Error> for Broken {
 }
 
 impl Splitting<'_> {
-    pub(super) fn is_at_limit(&self) -> bool {
-        self.options.is_at_limit(self.state.taken)
-    }
-
     /// Returns the error of a read(2) that failed with `errno`.
     pub(super) fn source_failed(&self, errno: Errno) -> Broken {
         error::moving(TransferSide::Source, "read", errno, self.state.taken).into()
@@ -245,20 +241,6 @@ impl Splitting<'_> {
                 Some(stopped) => Broken::EndReason(stopped.into()),
                 None => error::system("poll")(errno).into(),
             }),
-        }
-    }
-
-    pub(super) fn check_stopped(&self) -> Result<(), Broken> {
-        match self.options.waiter.due() {
-            Some(stopped) => Err(Broken::EndReason(stopped.into())),
-            None => Ok(()),
-        }
-    }
-
-    /// Grows the sinks that are pipes, as far as the user's limits allow.
-    pub(super) fn grow_sinks(&mut self) {
-        for (branch, &sink) in self.state.branches.iter_mut().zip(&self.sinks) {
-            branch.outlet.make_roomy(sink, self.options.roomy());
         }
     }
 }

@@ -9,7 +9,7 @@ use rustix::io::{Errno, ioctl_fionread};
 use super::plan;
 use super::step::{Ends, Stepped, Stop, has_flag, stepped};
 use crate::kind::Kind;
-use crate::splice::{SLOW, Splice, room_in};
+use crate::splice::{SLOW, room_in, splice};
 use crate::way::Way;
 use fullbore_linux::error::TransferSide;
 use fullbore_linux::outcome::{self, Outcome};
@@ -49,23 +49,17 @@ pub(super) fn move_once(
             }
         }
         _ => {
-            let splice = Splice {
-                source: ends.source,
-                sink: ends.sink,
-                ends: kinds,
-                from,
-                to,
-                most,
-            };
+            let (from, to) = ((ends.source, kinds.0, from), (ends.sink, kinds.1, to));
             // What splice(2) refuses here is a sink with O_APPEND (`do_splice`, fs/splice.c).
+            let side = || match rustix::fs::fcntl_getfl(ends.sink) {
+                Ok(flags) if flags & OFlags::RWMODE != OFlags::RDONLY => TransferSide::Source,
+                _ => TransferSide::Sink,
+            };
             return stepped(
                 "splice",
-                splice.run(waiter)?,
+                splice(waiter, from, to, most)?,
                 Errno::INVAL,
-                || match is_open_for(ends.sink, OFlags::WRONLY) {
-                    true => TransferSide::Source,
-                    false => TransferSide::Sink,
-                },
+                side,
             );
         }
     };
@@ -175,13 +169,6 @@ pub(super) fn claim(place: &mut Place, ends: &Ends<'_>, most: usize) -> bool {
     // A file without a position cannot be shared by it.
     let _ = place.claim(file, most);
     true
-}
-
-fn is_open_for(fd: BorrowedFd<'_>, mode: OFlags) -> bool {
-    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| {
-        let has = flags & OFlags::RWMODE;
-        has == mode || has == OFlags::RDWR
-    })
 }
 
 /// Returns the side that failed in copy_file_range(2) or sendfile(2): the sink if the source can be read.

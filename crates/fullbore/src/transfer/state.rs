@@ -302,16 +302,16 @@ impl State {
                 claimed.map_err(|errno| Stop::Refused(TransferSide::Sink, "lseek", errno))?;
             }
             let most = sink.most(ends.sink_kind.splice_at_once());
-            let end = (ends.sink, ends.sink_kind.end());
-            let outcome = own.send_on(&mut self.waiter, end, sink.at(), most)?;
+            let to = (ends.sink, ends.sink_kind.end(), sink.at());
+            let outcome = own.send_on(&mut self.waiter, to, most)?;
             return stepped("splice", outcome, Errno::INVAL, || TransferSide::Sink);
         }
         let most = most.min(own.capacity);
         if !direct::claim(source, ends, most) {
             return Ok(Step::Doubtful);
         }
-        let (most, end) = (source.most(most), (ends.source, ends.source_kind.end()));
-        let outcome = own.fill(&mut self.waiter, end, source.at(), most)?;
+        let from = (ends.source, ends.source_kind.end(), source.at());
+        let outcome = own.fill(&mut self.waiter, from, source.most(most))?;
         match stepped("splice", outcome, Errno::INVAL, || TransferSide::Source)? {
             Step::Moved(n) => {
                 self.tally.took(n);
