@@ -97,11 +97,12 @@ impl Timer {
         let idle_at = last_progress
             .zip(self.idle_timeout)
             .and_then(|(last, timeout)| last.checked_add(timeout));
-        let (at, ended) = match (self.deadline, idle_at) {
-            (Some(deadline), Some(idle_at)) if idle_at < deadline => (idle_at, Ended::Idle),
-            (Some(deadline), _) => (deadline, Ended::TimedOut),
-            (None, Some(idle_at)) => (idle_at, Ended::Idle),
-            (None, None) => return Poll::Pending,
+        let ends = [(self.deadline, Ended::TimedOut), (idle_at, Ended::Idle)];
+        let ends = ends
+            .into_iter()
+            .filter_map(|(at, ended)| Some((at?, ended)));
+        let Some((at, ended)) = ends.min_by_key(|&(at, _)| at) else {
+            return Poll::Pending;
         };
         ready!(self.alarm.poll(cx, at));
         Poll::Ready(ended)

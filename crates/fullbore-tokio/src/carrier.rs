@@ -20,18 +20,9 @@ use fullbore_linux::{Calls, Wait, page_size, without_sigpipe};
 pub(crate) enum Carrier {
     #[default]
     Empty,
-    /// Bytes `from..to` of the buffer.
-    Memory {
-        buffer: Buffer,
-        from: usize,
-        to: usize,
-    },
-    /// This many bytes in a pipe.
-    Piped {
-        pipe: LentPipe,
-        held: usize,
-        pool: Pool,
-    },
+    Memory(Buffer),
+    /// In a pipe that belongs to the pool.
+    Piped(LentPipe, Pool),
     /// The bytes that could be read back from a pipe, and the error after them.
     Broken(Vec<u8>, Errno),
 }
@@ -76,27 +67,23 @@ impl Carrier {
         let most = most.min(buffer.bytes.len());
         let n = read(source, shape, &mut buffer.bytes[..most])?;
         if n > 0 {
-            *self = Carrier::Memory {
-                buffer,
-                from: 0,
-                to: n,
-            };
+            buffer.held = 0..n;
+            *self = Carrier::Memory(buffer);
         }
         Ok(n)
     }
 
-    /// Takes at most `most` bytes from the source by splice(2) into a pipe, and returns how many. After 0 bytes,
-    /// `pipe` is kept. A 0 may be the end of the source; only read(2) shows that.
+    /// Takes at most `most` bytes from the source by splice(2) into a pipe, and returns how many; `None` if the pool lends
+    /// no pipe. A 0 may be the end of the source; only read(2) shows that.
     pub(crate) fn splice(
         &mut self,
         (source, shape): (BorrowedFd<'_>, Kind),
-        pipe: &mut Option<LentPipe>,
         pool: &Pool,
         most: usize,
-    ) -> Result<usize, Errno> {
-        let Some(lent) = pipe else { return Ok(0) };
-        let (sink, most) = (lent.pipe.writer.as_fd(), most.min(MOST));
-        let held = match shape {
+    ) -> Option<Result<usize, Errno>> {
+        let mut pipe = pool.pipe()?;
+        let (sink, most) = (pipe.pipe.writer.as_fd(), most.min(MOST));
+        let spliced = match shape {
             Kind::File => {
                 // So many fit in, wherever in a page the first is.
                 let room = fcntl_getpipe_size(sink).unwrap_or(MOST) - page_size();
@@ -106,31 +93,34 @@ impl Carrier {
                 })
             }
             _ => splice_once((source, None), (sink, None), most),
-        }?;
-        if let Some(pipe) = pipe.take_if(|_| held > 0) {
-            let pool = pool.clone();
-            *self = Carrier::Piped { pipe, held, pool };
+        };
+        match spliced {
+            Ok(held @ 1..) => {
+                pipe.held = held;
+                *self = Carrier::Piped(pipe, pool.clone());
+            }
+            _ => pool.give_back(pipe),
         }
-        Ok(held)
+        Some(spliced)
     }
 
     /// Sends bytes to the sink, in one call. If splice(2) is refused, the bytes are read back and written.
     pub(crate) fn send(&mut self, sink: BorrowedFd<'_>, shape: Kind) -> Done {
         let mut refused = false;
-        if let Carrier::Piped { pipe, held, .. } = self {
-            let from = (pipe.pipe.reader.as_fd(), None);
+        if let Carrier::Piped(lent, _) = self {
+            let (from, held) = ((lent.pipe.reader.as_fd(), None), lent.held);
             let sent = match shape {
                 Kind::Socket if waits(sink, shape) => Err(Errno::OPNOTSUPP),
-                Kind::Socket => without_sigpipe(|| splice_once(from, (sink, None), *held)),
+                Kind::Socket => without_sigpipe(|| splice_once(from, (sink, None), held)),
                 Kind::File => {
-                    at_position(sink, *held, |at| splice_once(from, (sink, Some(at)), *held))
+                    at_position(sink, held, |at| splice_once(from, (sink, Some(at)), held))
                 }
-                _ => splice_once(from, (sink, None), *held),
+                _ => splice_once(from, (sink, None), held),
             };
             match outcome::of(Call::Splice, (Kind::Own, shape), sent, None) {
                 Outcome::Moved(bytes) => {
-                    *held -= bytes;
-                    if *held == 0 {
+                    lent.held -= bytes;
+                    if lent.held == 0 {
                         self.give_back();
                     }
                     return moved(bytes, true, refused);
@@ -140,25 +130,22 @@ impl Carrier {
                 _ => return Err(("splice", sent.err().unwrap_or(Errno::IO))),
             }
             let bytes = self.take_all().map_err(|errno| ("read", errno))?;
-            *self = Carrier::Memory {
-                from: 0,
-                to: bytes.len(),
-                buffer: Buffer { bytes, pool: None },
-            };
+            let (held, pool) = (0..bytes.len(), None);
+            *self = Carrier::Memory(Buffer { bytes, held, pool });
         }
         moved(self.write(sink, shape)?, false, refused)
     }
 
     fn write(&mut self, sink: BorrowedFd<'_>, shape: Kind) -> Result<usize, (&'static str, Errno)> {
-        let (buffer, from, to) = match self {
-            Carrier::Memory { buffer, from, to } => (buffer, from, to),
+        let buffer = match self {
+            Carrier::Memory(buffer) => buffer,
             Carrier::Broken(_, errno) => return Err(("read", *errno)),
             _ => return Ok(0),
         };
-        let bytes = &buffer.bytes[*from..*to];
+        let bytes = &buffer.bytes[buffer.held.clone()];
         let n = write(sink, shape, bytes).map_err(|errno| ("write", errno))?;
-        *from += n;
-        if from == to {
+        buffer.held.start += n;
+        if buffer.held.is_empty() {
             *self = Carrier::Empty;
         }
         match n {
@@ -169,7 +156,7 @@ impl Carrier {
 
     /// Returns a pipe that has become empty to the pool.
     fn give_back(&mut self) {
-        if let Carrier::Piped { pipe, pool, .. } = std::mem::take(self) {
+        if let Carrier::Piped(pipe, pool) = std::mem::take(self) {
             pool.give_back(pipe);
         }
     }
@@ -183,15 +170,13 @@ impl Carrier {
         let mut bytes = Vec::new();
         match self {
             Carrier::Empty => {}
-            Carrier::Memory { buffer, from, to } => {
-                bytes.extend_from_slice(&buffer.bytes[*from..*to])
-            }
+            Carrier::Memory(buffer) => bytes.extend_from_slice(&buffer.bytes[buffer.held.clone()]),
             Carrier::Broken(read, _) => bytes.append(read),
-            Carrier::Piped { pipe, held, .. } => {
-                bytes.resize(*held, 0);
+            Carrier::Piped(lent, _) => {
+                bytes.resize(lent.held, 0);
                 let mut read = 0;
                 while read < bytes.len() {
-                    match retry_on_intr(|| rustix::io::read(&pipe.pipe.reader, &mut bytes[read..]))
+                    match retry_on_intr(|| rustix::io::read(&lent.pipe.reader, &mut bytes[read..]))
                     {
                         Ok(n) => read += n,
                         Err(errno) => {

@@ -128,7 +128,17 @@ impl Direction {
                         TransferSide::Source => source.watched().poll_ready(cx, Interest::READABLE),
                         TransferSide::Sink => sink.watched().poll_ready(cx, Interest::WRITABLE),
                     };
-                    ready!(self.would_block(side, polled))?;
+                    match polled {
+                        Poll::Pending => {
+                            self.nap.was_not_vain();
+                            self.clock.waits_for(side);
+                            return Poll::Pending;
+                        }
+                        Poll::Ready(Ok(())) => self.nap.was_vain(),
+                        Poll::Ready(Err(errno)) => {
+                            return Poll::Ready(Err(self.error(side, "wait", errno)));
+                        }
+                    }
                     continue;
                 }
                 Made::Call(done) => done,
@@ -189,8 +199,8 @@ impl Direction {
         (source_shape, sink_shape): (Kind, Kind),
         left: usize,
     ) -> Poll<Made> {
-        let taken = self.counters.taken();
-        if self.limit.is_some_and(|limit| taken >= limit) {
+        let within = (self.limit).map_or(u64::MAX, |limit| limit - self.counters.taken());
+        if within == 0 {
             return Poll::Ready(Made::Ended(Ended::AtLimit));
         }
         if left == 0 {
@@ -207,7 +217,7 @@ impl Direction {
             None => usize::MAX,
         };
         let splices = self.splices(source_shape, sink_shape);
-        let most = self.may_take(most);
+        let most = usize::try_from(within).unwrap_or(usize::MAX).min(most);
         if let Some(file) = source.file() {
             let (file, pool) = (Arc::clone(file), self.pool.clone());
             self.start(TransferSide::Source, move |carrier| {
@@ -235,24 +245,6 @@ impl Direction {
         }
         let (carrier, fd) = (&mut self.carrier, sink.fd());
         Made::Call(sink.try_io(Interest::WRITABLE, || carrier.send(fd, shape)))
-    }
-
-    /// Waits for a side whose call would block, and of which tokio says this.
-    fn would_block(
-        &mut self,
-        side: TransferSide,
-        polled: Poll<io::Result<()>>,
-    ) -> Poll<Result<(), Error>> {
-        match polled {
-            Poll::Pending => {
-                self.nap.was_not_vain();
-                self.clock.waits_for(side);
-                return Poll::Pending;
-            }
-            Poll::Ready(Ok(())) => self.nap.was_vain(),
-            Poll::Ready(Err(errno)) => return Poll::Ready(Err(self.error(side, "wait", errno))),
-        }
-        Poll::Ready(Ok(()))
     }
 
     /// Starts a call for this side on a blocking thread.
@@ -306,13 +298,6 @@ impl Direction {
             && [source, sink]
                 .iter()
                 .all(|shape| matches!(shape, Kind::Pipe | Kind::Socket | Kind::File))
-    }
-
-    fn may_take(&self, most: usize) -> usize {
-        let left = self
-            .limit
-            .map_or(u64::MAX, |limit| limit - self.counters.taken());
-        usize::try_from(left).unwrap_or(usize::MAX).min(most)
     }
 
     pub(crate) fn error(&self, side: TransferSide, call: &'static str, errno: io::Error) -> Error {

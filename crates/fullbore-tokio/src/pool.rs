@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::mem;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
@@ -140,6 +141,7 @@ impl Pool {
         let is_large_enough = growth.after >= SLOTS * page_size();
         is_large_enough.then_some(LentPipe {
             pipe,
+            held: 0,
             owner: Owner::this(),
             _allowance: allowance,
         })
@@ -184,6 +186,7 @@ impl Pool {
         let kept = self.with_kept(|kept| kept.buffers.pop()).flatten();
         Buffer {
             bytes: kept.unwrap_or_else(|| vec![0; self.0.settings.buffer]),
+            held: 0..0,
             pool: Some(self.clone()),
         }
     }
@@ -239,6 +242,8 @@ impl Drop for Allowance {
 /// A lent pipe, and its share of the allowance. It is empty, and must be empty again when it is given back.
 pub(crate) struct LentPipe {
     pub(crate) pipe: Pipe,
+    /// The bytes in it.
+    pub(crate) held: usize,
     owner: Owner,
     _allowance: Allowance,
 }
@@ -247,6 +252,8 @@ pub(crate) struct LentPipe {
 #[derive(Default)]
 pub(crate) struct Buffer {
     pub(crate) bytes: Vec<u8>,
+    /// The part of it that is in flight.
+    pub(crate) held: Range<usize>,
     pub(crate) pool: Option<Pool>,
 }
 

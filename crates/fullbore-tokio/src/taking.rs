@@ -60,15 +60,12 @@ pub(crate) fn take(
         read.map_err(|errno| ("read", errno))
     };
     let splices = splices && (shape == Kind::Pipe || !waits(source, shape));
-    let Some(pipe) = splices.then(|| pool.pipe()).flatten() else {
+    let splice = |carrier: &mut Carrier| carrier.splice((source, shape), pool, most);
+    let Some(spliced) = splices.then(|| splice(carrier)).flatten() else {
         return moved(read(carrier)?, false, false);
     };
-    let mut pipe = Some(pipe);
-    let spliced = carrier.splice((source, shape), &mut pipe, pool, most);
-    let done = match (
-        outcome::of(Call::Splice, (shape, Kind::Own), spliced, None),
-        spliced,
-    ) {
+    let outcome = outcome::of(Call::Splice, (shape, Kind::Own), spliced, None);
+    match (outcome, spliced) {
         (Outcome::Moved(bytes), _) => moved(bytes, true, false),
         // Only read(2) shows whether this is the end, and only read(2) passes the mark of urgent data. poll(2) is not
         // asked first, because it costs as much as the read(2).
@@ -79,7 +76,7 @@ pub(crate) fn take(
             // It may have been the pending error of the socket (`EACCES` of ICMPv6), which is followed by an end. A
             // refusal would be repeated.
             Ok(0) if is_reported_once(shape, errno) => {
-                let again = carrier.splice((source, shape), &mut pipe, pool, most);
+                let again = splice(carrier).unwrap_or(Ok(0));
                 match outcome::of_repeated(shape, errno, again) {
                     Outcome::Moved(bytes) => moved(bytes, true, false),
                     Outcome::Refused => moved(0, false, true),
@@ -89,9 +86,5 @@ pub(crate) fn take(
             read => read.and_then(|bytes| moved(bytes, false, true)),
         },
         (_, spliced) => Err(("splice", spliced.err().unwrap_or(Errno::AGAIN))),
-    };
-    if let Some(pipe) = pipe {
-        pool.give_back(pipe);
     }
-    done
 }
