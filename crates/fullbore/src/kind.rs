@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, Stat, makedev};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use fullbore_linux::outcome::End;
@@ -38,7 +38,7 @@ impl Kind {
             FileType::Fifo => Kind::Pipe,
             FileType::RegularFile => Kind::Regular,
             FileType::BlockDevice => Kind::Block,
-            FileType::CharacterDevice if is_null(stat) => Kind::Null,
+            FileType::CharacterDevice if stat.st_rdev == makedev(1, 3) => Kind::Null,
             FileType::CharacterDevice => Kind::Char,
             FileType::Socket => Kind::of_socket(fd),
             _ => Kind::Other,
@@ -88,10 +88,6 @@ impl Kind {
 }
 
 /// Returns whether this is the device with major number 1 and minor number 3 (mem(4)).
-fn is_null(stat: &Stat) -> bool {
-    rustix::fs::major(stat.st_rdev) == 1 && rustix::fs::minor(stat.st_rdev) == 3
-}
-
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -38,12 +38,10 @@ pub(crate) enum Memory {
     Pages(Pages),
 }
 
-/// Memory from the allocator that starts at a multiple of [`BLOCK`], as reading with O_DIRECT requires (open(2)).
+/// Memory from the allocator that starts at a multiple of [`BLOCK`], as reading with O_DIRECT requires (open(2)): a part
+/// of this vector, which is [`BLOCK`] bytes longer, or empty.
 #[derive(Default)]
-pub(crate) struct Aligned {
-    bytes: Vec<u8>,
-    range: Range<usize>,
-}
+pub(crate) struct Aligned(Vec<u8>);
 
 /// The largest logical block size of common disks.
 pub(crate) const BLOCK: usize = 4096;
@@ -51,31 +49,28 @@ pub(crate) const BLOCK: usize = 4096;
 impl fmt::Debug for Aligned {
     /// Writes the number of bytes, which are the user's, and not the bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Aligned({} bytes)", self.range.len())
+        write!(f, "Aligned({} bytes)", self.range().len())
     }
 }
 
 impl Aligned {
-    /// Uses `len` bytes of `bytes`, which is [`BLOCK`] bytes longer.
-    fn within(bytes: Vec<u8>, len: usize) -> Self {
-        let start = bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
-        Self {
-            range: start..start + len,
-            bytes,
-        }
+    #[inline]
+    fn range(&self) -> Range<usize> {
+        let len = self.0.len().saturating_sub(BLOCK);
+        let start = self.0.as_ptr().align_offset(BLOCK).min(self.0.len() - len);
+        start..start + len
     }
 }
 
 impl Memory {
     /// Returns the initial memory: `len` bytes, at most [`FIRST`].
     pub(crate) fn first(len: usize) -> Self {
-        let len = len.min(FIRST);
-        Memory::First(Aligned::within(vec![0; len + BLOCK], len))
+        Memory::First(Aligned(vec![0; len.min(FIRST) + BLOCK]))
     }
 
     /// Returns memory for one message of a socket.
     pub(crate) fn for_messages() -> Self {
-        Memory::First(Aligned::within(vec![0; MESSAGE + BLOCK], MESSAGE))
+        Memory::First(Aligned(vec![0; MESSAGE + BLOCK]))
     }
 
     /// Maps `len` bytes, in huge pages if wanted and if the machine has any of a suitable size.
@@ -97,12 +92,9 @@ impl Memory {
         }
         if let Ok(pages) = Self::map(len, huge) {
             *self = Memory::Pages(pages);
-        } else if let Memory::First(first) = self {
-            let more = len + BLOCK - first.bytes.len();
-            if first.bytes.try_reserve_exact(more).is_ok() {
-                let mut bytes = std::mem::take(&mut first.bytes);
+        } else if let Memory::First(Aligned(bytes)) = self {
+            if bytes.try_reserve_exact(len + BLOCK - bytes.len()).is_ok() {
                 bytes.resize(len + BLOCK, 0);
-                *first = Aligned::within(bytes, len);
             }
         }
     }
@@ -126,7 +118,7 @@ impl Deref for Memory {
     #[inline]
     fn deref(&self) -> &[u8] {
         match self {
-            Memory::First(first) => &first.bytes[first.range.clone()],
+            Memory::First(first) => &first.0[first.range()],
             Memory::Pages(pages) => pages,
         }
     }
@@ -136,7 +128,10 @@ impl DerefMut for Memory {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
-            Memory::First(first) => &mut first.bytes[first.range.clone()],
+            Memory::First(first) => {
+                let range = first.range();
+                &mut first.0[range]
+            }
             Memory::Pages(pages) => pages,
         }
     }

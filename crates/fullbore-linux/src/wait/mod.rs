@@ -392,30 +392,23 @@ impl Waiter {
     ) -> Result<Option<usize>, Errno> {
         self.check_stopped()?;
         self.nap(nap)?;
-        match self.wait {
-            Wait::Block if self.looks => {
-                let is_ready = |&(fd, events): &(_, PollFlags)| {
-                    !events.is_empty() && polled_now(fd, events) != Ok(PollFlags::empty())
-                };
-                self.look.look(|| fds.iter().any(is_ready));
-                return self.sleep_until_any_ready(fds);
-            }
-            Wait::Spin => {
-                std::hint::spin_loop();
-                return Ok(None);
-            }
-            Wait::Adaptive => {
-                let began = Instant::now();
-                while began.elapsed() < self.budget.spin_for() {
-                    if self.poll(fds, Some(Duration::ZERO))? {
-                        self.budget.spun(began.elapsed());
-                        return Ok(None);
-                    }
-                }
-            }
-            _ => {}
+        if self.wait == Wait::Spin {
+            std::hint::spin_loop();
+            return Ok(None);
+        }
+        if self.looks && self.wait == Wait::Block {
+            let is_ready = |&(fd, events): &(_, PollFlags)| {
+                !events.is_empty() && polled_now(fd, events) != Ok(PollFlags::empty())
+            };
+            self.look.look(|| fds.iter().any(is_ready));
         }
         let began = Instant::now();
+        while self.wait == Wait::Adaptive && began.elapsed() < self.budget.spin_for() {
+            if self.poll(fds, Some(Duration::ZERO))? {
+                self.budget.spun(began.elapsed());
+                return Ok(None);
+            }
+        }
         let overdue = self.sleep_until_any_ready(fds)?;
         self.budget.slept(began.elapsed());
         Ok(overdue)

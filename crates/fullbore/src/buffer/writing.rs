@@ -1,7 +1,7 @@
 //! The threads that write, one for each sink, so that a blocked sink does not block the others.
 
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::ends::Ends;
 use super::options::BufferOptions;
@@ -42,15 +42,20 @@ pub(super) struct Written {
 impl Writing<'_> {
     /// Writes until the buffer is drained and the source has ended, or the sink fails.
     pub(super) fn run(mut self) -> Written {
-        loop {
-            if let Some(written) = self.step() {
-                return written;
+        let (dropped, broken) = loop {
+            if let Some(end) = self.step() {
+                break end;
             }
+        };
+        Written {
+            bytes: self.emptier.sent(),
+            dropped,
+            broken,
         }
     }
 
-    /// Waits for bytes, and writes once. Returns the result if this was the end.
-    fn step(&mut self) -> Option<Written> {
+    /// Waits for bytes, and writes once. Returns why this was the end, if it was.
+    fn step(&mut self) -> Option<(Option<Dropped>, Option<Error>)> {
         let chunk = self.options.piece();
         let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
         if !self.is_long && self.emptier.sent() >= memory::FIRST as u64 {
@@ -65,35 +70,26 @@ impl Writing<'_> {
         match self.emptier.send(&mut self.outlet, self.sink, most) {
             Ok(Step::Sent(n)) => {
                 self.ends.moved();
-                let due = self.pace.as_mut();
-                let due = due.map_or(Duration::ZERO, |pace| {
-                    pace.wait_after(n as u64, Instant::now())
-                });
-                let pause = due.max(self.store.gate().pause_after_write());
+                let mut pause = self.store.gate().pause_after_write();
+                if let Some(pace) = &mut self.pace {
+                    pause = pause.max(pace.wait_after(n as u64, Instant::now()));
+                }
                 if !pause.is_zero() {
                     self.store.pause(pause);
                 }
                 None
             }
-            Ok(Step::End) => Some(self.written(None, None)),
+            Ok(Step::End) => Some((None, None)),
             Ok(Step::Failed(..)) if self.outlet.calls.waiter.stopped().is_some() => {
                 self.emptier.keeps = true;
-                Some(self.written(None, None))
+                Some((None, None))
             }
             Ok(Step::Failed(operation, errno)) => {
                 let on_error = self.policy.after(errno, self.sink);
                 self.emptier.keeps = on_error == OnError::FailAll;
-                Some(self.written(Some((operation, errno, on_error)), None))
+                Some((Some((operation, errno, on_error)), None))
             }
-            Err(error) => Some(self.written(None, Some(error))),
-        }
-    }
-
-    fn written(&self, dropped: Option<Dropped>, broken: Option<Error>) -> Written {
-        Written {
-            bytes: self.emptier.sent(),
-            dropped,
-            broken,
+            Err(error) => Some((None, Some(error))),
         }
     }
 }

@@ -24,10 +24,8 @@ pub(super) struct Output<Fd> {
 impl<Fd: AsFd> Output<Fd> {
     /// Creates an output that gets no pages, and is written to through `sink` itself.
     pub(super) fn shared(sink: Fd) -> Self {
-        Self {
-            given: Some(sink),
-            own: None,
-        }
+        let (given, own) = (Some(sink), None);
+        Self { given, own }
     }
 
     /// Creates an output that accepts pages: a duplicate of `sink`, which has to be the write end of a pipe. If no
@@ -39,16 +37,14 @@ impl<Fd: AsFd> Output<Fd> {
         let own = match own_writable(sink.as_fd()) {
             Ok(own) => Some(own),
             Err(Error::Unsupported(_)) => None,
-            Err(error) if is_out_of_descriptors(&error) => {
+            Err(error) if matches!(error::errno(&error), Some(Errno::MFILE | Errno::NFILE)) => {
                 is_writable(sink.as_fd())?;
                 None
             }
             Err(error) => return Err(error),
         };
-        Ok(Self {
-            given: Some(sink),
-            own,
-        })
+        let given = Some(sink);
+        Ok(Self { given, own })
     }
 
     /// Returns whether it accepts pages.
@@ -77,8 +73,4 @@ impl<Fd: AsFd> AsFd for Output<Fd> {
             None => self.given().as_fd(),
         }
     }
-}
-
-fn is_out_of_descriptors(error: &Error) -> bool {
-    matches!(error::errno(error), Some(Errno::MFILE | Errno::NFILE))
 }

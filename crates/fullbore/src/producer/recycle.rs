@@ -14,6 +14,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use fullbore_linux as linux;
+use fullbore_linux::error::{Result, TransferSide};
 use fullbore_linux::wait::{Waiter, uninterrupted};
 
 /// Which stretches of the memory the pipe may still refer to.
@@ -49,7 +50,7 @@ impl Recycle {
         sent: u64,
         pipe: BorrowedFd<'_>,
         waiter: &mut Waiter,
-    ) -> Result<Range<usize>, Errno> {
+    ) -> Result<Range<usize>> {
         let mut start = self.at.next_multiple_of(linux::page_size());
         if start + at_least > self.len {
             start = 0;
@@ -76,15 +77,15 @@ impl Recycle {
     /// many have been read.
     ///
     /// # Errors
-    /// `EPIPE` if no reader is left; `EAGAIN` if it must not wait; the errors of [`Waiter::until`] if the wait was
-    /// stopped.
+    /// `EPIPE` if no reader is left; [`Error::Stopped`](fullbore_linux::Error::Stopped) if it must not wait, or the wait
+    /// was stopped.
     pub(super) fn wait_until_released(
         &self,
         wanted: u64,
         sent: u64,
         pipe: BorrowedFd<'_>,
         waiter: &mut Waiter,
-    ) -> Result<u64, Errno> {
+    ) -> Result<u64> {
         let released = || {
             let released = || {
                 uninterrupted(|| rustix::io::ioctl_fionread(pipe))
@@ -101,17 +102,17 @@ impl Recycle {
             }
         };
         // Bytes that have been read need no wait, even if it was cancelled.
-        match released() {
-            Err(Errno::AGAIN) => {}
-            answer => return answer,
+        let mut answer = released();
+        if answer == Err(Errno::AGAIN) {
+            // No event is reported when a pipe drains below a given level, so this polls the number of queued bytes. It
+            // is rare: if the memory is larger than the pipe, sending blocks first.
+            let mut pause = Duration::from_micros(20);
+            answer = waiter.until(released, |waiter| {
+                waiter.poll(&[(pipe, PollFlags::empty())], Some(pause))?;
+                pause = (pause * 2).min(Duration::from_millis(1));
+                Ok(())
+            });
         }
-        // No event is reported when a pipe drains below a given level, so this polls the number of queued bytes. It is
-        // rare: if the memory is larger than the pipe, sending blocks first.
-        let mut pause = Duration::from_micros(20);
-        waiter.until(released, |waiter| {
-            waiter.poll(&[(pipe, PollFlags::empty())], Some(pause))?;
-            pause = (pause * 2).min(Duration::from_millis(1));
-            Ok(())
-        })
+        answer.map_err(|errno| waiter.error(TransferSide::Sink, "vmsplice", errno, sent))
     }
 }

@@ -287,14 +287,10 @@ impl Origin {
         if pattern.len() >= TOO_LONG_FOR_A_MASTER {
             return None;
         }
-        let (master, slots_end_with_a_pattern) = Master::fill(pattern).ok()??;
+        let (master, capacity, slots_end_with_a_pattern) = Master::fill(pattern).ok()??;
         if slots_end_with_a_pattern {
             return Some(Origin::Master(master));
         }
-        let capacity = PipeEnd::new(master.pipe.writer.as_fd())
-            .ok()?
-            .capacity()
-            .ok()?;
         let (stage, growth) = pipe::with_capacity(capacity).ok()?;
         (growth.after >= capacity).then_some(Origin::Staged {
             master,
@@ -305,9 +301,9 @@ impl Origin {
 }
 
 impl Master {
-    /// Fills a master pipe with whole patterns, and returns whether each slot holds whole patterns.
+    /// Fills a master pipe with whole patterns, and returns its capacity, and whether each slot holds whole patterns.
     /// Returns `None` if not even one pattern fits.
-    fn fill(pattern: &[u8]) -> Result<Option<(Self, bool)>> {
+    fn fill(pattern: &[u8]) -> Result<Option<(Self, usize, bool)>> {
         // Each slot, which counts as one page of capacity, can hold a run.
         let runs = RUN / linux::page_size().min(RUN);
         let (pipe, growth) =
@@ -342,7 +338,7 @@ impl Master {
             used += used_by_unit;
             // All units need the same number of slots, unless memory is scarce and the kernel makes shorter runs.
             if used + 2 * used_by_unit > slots {
-                return Ok(Some((Self { pipe, bytes }, even)));
+                return Ok(Some((Self { pipe, bytes }, growth.after, even)));
             }
         }
     }

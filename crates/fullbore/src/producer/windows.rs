@@ -13,7 +13,7 @@ use crate::memory::{self, Geometry, Memory};
 use crate::outlet::{Sent, least_to_give};
 use crate::way::Way;
 use fullbore_linux as linux;
-use fullbore_linux::error::{self, Result, TransferSide};
+use fullbore_linux::error::{self, Result};
 use fullbore_linux::pipe::PipeEnd;
 use fullbore_linux::wait::Waiter;
 
@@ -212,9 +212,7 @@ impl Windows {
             (Reuse::Fresh(Some(fresh)), Memory::Pages(memory)) => {
                 fresh.window(memory, chunk, at_least)?
             }
-            (Reuse::Recycle(ring), _) => ring
-                .window(chunk, at_least, sent, sink, waiter)
-                .map_err(|errno| waiter.error(TransferSide::Sink, "vmsplice", errno, sent))?,
+            (Reuse::Recycle(ring), _) => ring.window(chunk, at_least, sent, sink, waiter)?,
             (_, memory) => 0..chunk.min(memory.len()),
         };
         match self.window.len() < at_least {
@@ -240,10 +238,9 @@ impl Windows {
         waiter: &mut Waiter,
     ) -> Result<()> {
         match &self.reuse {
-            Reuse::Recycle(ring) if !waiter.never => ring
-                .wait_until_released(sent, sent, sink, waiter)
-                .map(drop)
-                .map_err(|errno| waiter.error(TransferSide::Sink, "vmsplice", errno, sent)),
+            Reuse::Recycle(ring) if !waiter.never => {
+                ring.wait_until_released(sent, sent, sink, waiter).map(drop)
+            }
             _ => Ok(()),
         }
     }

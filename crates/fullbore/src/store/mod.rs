@@ -23,7 +23,7 @@ use fullbore_linux::error::{Error, Result};
 use fullbore_linux::pages::Pages;
 pub use gate::Gate;
 pub use level::{Level, Waits};
-use state::{Next, Released, State};
+use state::{Next, State};
 
 /// The number of slots that memory is divided into if it is too small for huge pages.
 const SMALL_SLOTS: usize = 16;
@@ -181,10 +181,10 @@ impl Store {
     pub(crate) fn level(&self, elapsed: Duration) -> Level {
         let inner = self.lock();
         Level {
-            taken: inner.state.filled(),
+            taken: inner.state.filled,
             held: inner.state.held(),
-            capacity: inner.state.capacity(),
-            has_ended: inner.state.has_ended(),
+            capacity: inner.state.capacity,
+            has_ended: inner.state.ended,
             waits_for_room: inner.reader_sleeps,
             waits_for_bytes: inner.outputs_asleep == inner.state.outputs_left(),
             sinks_left: inner.state.outputs_left(),
@@ -232,18 +232,16 @@ impl Store {
     /// If memory cannot be released to the kernel. It is never reused.
     fn release<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> Result<()> {
         let mut outcome = Ok(());
-        while let Some(released) = inner.state.release() {
-            if let Released::GiveBack(slot) = released {
-                drop(inner);
-                let start = slot * self.stride;
-                let mut pages = unpoisoned(self.pages.lock());
-                let given_back = pages.give_back(start..start + self.stride);
-                drop(pages);
-                inner = self.lock();
-                match given_back {
-                    Ok(()) => inner.state.gave_back(slot),
-                    Err(error) => outcome = Err(error),
-                }
+        while let Some(slot) = inner.state.release() {
+            drop(inner);
+            let start = slot * self.stride;
+            let mut pages = unpoisoned(self.pages.lock());
+            let given_back = pages.give_back(start..start + self.stride);
+            drop(pages);
+            inner = self.lock();
+            match given_back {
+                Ok(()) => inner.state.gave_back(slot),
+                Err(error) => outcome = Err(error),
             }
         }
         let wakes_reader = inner.reader_sleeps && inner.state.has_room(&*self.gate);
@@ -413,7 +411,7 @@ impl Emptier<'_> {
             };
             if next != Next::Wait {
                 // Waits before the first byte and after the last one do not count.
-                let is_short = !inner.state.has_ended() && inner.state.sent(self.output) > 0;
+                let is_short = !inner.state.ended && inner.state.sent(self.output) > 0;
                 if is_short && inner.state.first_output() == Some(self.output) {
                     if let Some(since) = waited {
                         let time = since.elapsed();

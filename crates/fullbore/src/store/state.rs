@@ -30,7 +30,7 @@ pub(crate) struct State {
     /// multiple of it.
     block: usize,
     /// Size of the memory in bytes.
-    capacity: u64,
+    pub(super) capacity: u64,
     /// The slots of the pieces that some output still needs, in the order of the stream.
     pieces: VecDeque<Piece>,
     /// The position in the stream of the first byte in these slots.
@@ -40,8 +40,9 @@ pub(crate) struct State {
     /// Free slots without memory.
     cold: Vec<usize>,
     /// Bytes that were read.
-    filled: u64,
-    ended: bool,
+    pub(super) filled: u64,
+    /// Whether the source has ended.
+    pub(super) ended: bool,
     outputs: Vec<Output>,
     /// Whether reading waits for room.
     paused: bool,
@@ -70,15 +71,6 @@ pub(crate) enum Next {
     Wait,
     /// Nothing: it has sent everything.
     End,
-}
-
-/// What happens to the memory of a slot that no output needs any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Released {
-    /// It stays allocated for the next bytes.
-    Kept,
-    /// It must be released to the kernel; then [`State::gave_back`] frees it.
-    GiveBack(usize),
 }
 
 impl State {
@@ -112,19 +104,9 @@ impl State {
         self
     }
 
-    /// Returns the size of the memory in bytes.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.capacity
-    }
-
     /// Returns how many outputs there were at the start.
     pub(crate) fn outputs(&self) -> usize {
         self.outputs.len()
-    }
-
-    /// Returns how many bytes were read.
-    pub(crate) fn filled(&self) -> u64 {
-        self.filled
     }
 
     /// Returns how many bytes this output has got.
@@ -135,11 +117,6 @@ impl State {
     /// Returns the number of bytes that the slowest output has not got yet.
     pub(crate) fn held(&self) -> u64 {
         self.filled - self.slowest()
-    }
-
-    /// Returns whether the source has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended
     }
 
     /// Returns how many outputs are left.
@@ -262,24 +239,25 @@ impl State {
         parts
     }
 
-    /// Takes the slot from the oldest piece if no output needs it any more.
-    pub(crate) fn release(&mut self) -> Option<Released> {
-        if self.warm.len() > WARM.max(self.pieces.len()) {
-            // The last one in the list is the most likely to be in the cache; release the first.
-            return Some(Released::GiveBack(self.warm.remove(0)));
+    /// Takes the slots from the oldest pieces that no output needs any more, up to one that has to be released to the
+    /// kernel.
+    pub(crate) fn release(&mut self) -> Option<usize> {
+        loop {
+            if self.warm.len() > WARM.max(self.pieces.len()) {
+                // The last one in the list is the most likely to be in the cache; release the first.
+                return Some(self.warm.remove(0));
+            }
+            let piece_ends = self.first + self.slot as u64;
+            if self.slowest().min(self.filled) < piece_ends {
+                return None;
+            }
+            let piece = self.pieces.pop_front()?;
+            self.first = piece_ends;
+            if piece.given {
+                return Some(piece.slot);
+            }
+            self.warm.push(piece.slot);
         }
-        let piece_ends = self.first + self.slot as u64;
-        let all_sent = self.slowest().min(self.filled) >= piece_ends;
-        if self.pieces.is_empty() || !all_sent {
-            return None;
-        }
-        let piece = self.pieces.pop_front()?;
-        self.first = piece_ends;
-        if piece.given {
-            return Some(Released::GiveBack(piece.slot));
-        }
-        self.warm.push(piece.slot);
-        Some(Released::Kept)
     }
 
     /// Frees a slot that was released to the kernel.
@@ -357,7 +335,7 @@ mod tests {
             let State { stride, .. } = self.state;
             // The reader takes room, and fills some of it, or finds the end.
             match &self.room {
-                None if !self.state.has_ended() => {
+                None if !self.state.ended => {
                     let mut next = self.clone();
                     next.room = next.state.room(usize::MAX, &self.gate);
                     let waits = next.room.is_none();
@@ -367,12 +345,12 @@ mod tests {
                 }
                 None => {}
                 Some(room) => {
-                    let left = (self.length - self.state.filled()) as usize;
+                    let left = (self.length - self.state.filled) as usize;
                     for n in 1..=room.len().min(left) {
                         let mut next = self.clone();
                         for at in room.start..room.start + n {
                             assert!(!self.given[at], "a pipe refers to this byte");
-                            next.memory[at] = Some(next.state.filled());
+                            next.memory[at] = Some(next.state.filled);
                             next.state.fill(1);
                         }
                         next.room = None;
@@ -413,15 +391,12 @@ mod tests {
                     all.push(next);
                 }
             }
-            // A slot is taken from its piece, and later released.
+            // Slots are taken from their pieces, and one is later released.
             let mut next = self.clone();
-            match next.state.release() {
-                Some(Released::GiveBack(slot)) => {
-                    next.returning.push(slot);
-                    all.push(next);
-                }
-                Some(Released::Kept) => all.push(next),
-                None => {}
+            let slot = next.state.release();
+            if slot.is_some() || next.state != self.state {
+                next.returning.extend(slot);
+                all.push(next);
             }
             if let Some(&number) = self.returning.last() {
                 let mut next = self.clone();
@@ -445,7 +420,7 @@ mod tests {
         fn is_over(&self) -> bool {
             let outputs = &self.state.outputs;
             let is_done = |output: &Output| !output.is_alive || output.sent == self.length;
-            self.state.has_ended() && outputs.iter().all(is_done)
+            self.state.ended && outputs.iter().all(is_done)
         }
     }
 
@@ -455,7 +430,7 @@ mod tests {
         let mut todo = vec![first];
         let mut next = Vec::new();
         while let Some(model) = todo.pop() {
-            assert!(model.state.held() <= model.state.capacity());
+            assert!(model.state.held() <= model.state.capacity);
             model.successors(&mut next);
             let loses = |other: &Model| {
                 let alive = |model: &Model| {
@@ -593,28 +568,11 @@ mod tests {
         for piece in 0..10 {
             state.send(0, 4, piece == 0);
             while let Some(slot) = state.release() {
-                released.push(slot);
+                released.push((piece, slot));
             }
         }
-        use Released::{GiveBack, Kept};
-        let expected = [
-            GiveBack(0),
-            Kept,
-            Kept,
-            Kept,
-            Kept,
-            // From here on, less than half of the slots are in use.
-            Kept,
-            GiveBack(1),
-            Kept,
-            GiveBack(2),
-            Kept,
-            GiveBack(3),
-            Kept,
-            GiveBack(4),
-            Kept,
-            GiveBack(5),
-        ];
+        // From the sixth piece on, less than half of the slots are in use.
+        let expected = [(0, 0), (5, 1), (6, 2), (7, 3), (8, 4), (9, 5)];
         assert_eq!(released, expected);
         assert_eq!(
             state.room(4, &()),
