@@ -64,7 +64,7 @@ pub use sharing::{shares_pages, vmsplice_shares};
 pub use sigpipe::without_sigpipe;
 pub use sizes::{cache_size, has_huge_pages, huge_page_size, page_size, pipe_user_pages_soft};
 pub use unacknowledged::unacknowledged;
-pub use wait::{Cancel, Pace, Ready, Stopped, Wait, Waiter, is_closed, is_ready};
+pub use wait::{Cancel, Pace, Ready, Stopped, Wait, Waiter, is_closed, is_ready, uninterrupted};
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("fullbore is about Linux pipes, and builds for Linux only");

@@ -14,11 +14,8 @@ use rustix::pipe::SpliceFlags;
 
 use crate::memory::{self, Memory};
 use crate::options::{Options, Resumes};
-use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::messages::{MESSAGE, keeps_messages, read_next};
-use fullbore_linux::pipe;
-use fullbore_linux::wait::Ready;
-use fullbore_linux::{self as linux, Calls};
+use fullbore_linux::{self as linux, Calls, Error, Ready, Result, TransferSide, pipe};
 
 /// Bytes of one splice(2) to `/dev/null`: more than the capacity of most pipes.
 const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;

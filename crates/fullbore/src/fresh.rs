@@ -14,8 +14,7 @@ use std::ops::Range;
 
 use crate::memory::Geometry;
 use fullbore_linux as linux;
-use fullbore_linux::error::Result;
-use fullbore_linux::pages::Pages;
+use fullbore_linux::{Pages, Result};
 
 /// The position of *fresh* in its memory.
 #[derive(Debug)]

@@ -7,9 +7,8 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 
-use fullbore_linux::error::{Error, Result};
 pub(crate) use fullbore_linux::messages::MESSAGE;
-use fullbore_linux::pages::Pages;
+use fullbore_linux::{Error, Pages, Result};
 pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
 
 /// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is filled while the other

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::time::Instant;
 
-use fullbore_linux::error::{Error, Result};
 use fullbore_linux::pipe::roomy;
-use fullbore_linux::wait::{Cancel, Wait, Waiter};
+use fullbore_linux::{Cancel, Error, Result, Wait, Waiter};
 
 /// The options of a [`Producer`](crate::Producer) or [`Repeat`](crate::Repeat), a [`Consumer`](crate::Consumer), a
 /// [`Transfer`](crate::Transfer), a [`Tee`](crate::Tee) or a [`Buffer`](crate::Buffer). Each has a name for its own:

@@ -8,10 +8,9 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use crate::splice::{Side, splice};
-use fullbore_linux::error::{Result, Stopped};
+use fullbore_linux::error::Stopped;
 use fullbore_linux::outcome::{End, Outcome};
-use fullbore_linux::pipe::{self, Pipe};
-use fullbore_linux::wait::{Waiter, uninterrupted};
+use fullbore_linux::{Pipe, Result, Waiter, pipe, uninterrupted};
 
 /// The private pipe of a transfer, and the number of bytes in it.
 #[derive(Debug)]

@@ -15,10 +15,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::pipe::SpliceFlags;
 
-use fullbore_linux::error::{Stopped, TransferSide};
+use fullbore_linux::error::Stopped;
 use fullbore_linux::outcome::{self, Call, End, Outcome, Polled};
-use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
-use fullbore_linux::{unacknowledged, without_sigpipe};
+use fullbore_linux::{Ready, TransferSide, Waiter, unacknowledged, uninterrupted, without_sigpipe};
 
 /// A call into a socket that takes longer has a slow reader.
 pub(crate) const SLOW: Duration = Duration::from_millis(10);

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use fullbore_linux::error::{self, Result};
-use fullbore_linux::not_standard;
-use fullbore_linux::wait::Cancel;
+use fullbore_linux::{Cancel, Result, error, not_standard};
 
 /// Stops the threads of a buffer, and wakes the one that watches them.
 #[derive(Debug)]

@@ -14,10 +14,9 @@ use rustix::io::Errno;
 use super::ends::Ends;
 use super::options::{Before, BufferOptions};
 use crate::store::{Filler, Store};
-use fullbore_linux::error::{self, Result, TransferSide};
-use fullbore_linux::messages;
-use fullbore_linux::wait::{Pace, Ready, uninterrupted};
-use fullbore_linux::{self as linux, Calls};
+use fullbore_linux::{
+    self as linux, Calls, Pace, Ready, Result, TransferSide, error, messages, uninterrupted,
+};
 
 /// The side that reads.
 pub(super) struct Reading<'a> {

@@ -11,8 +11,7 @@ use crate::memory;
 use crate::outlet::Outlet;
 use crate::store::{Emptier, Step, Store};
 use crate::tee::{Dropped, OnError, Policy, SinkReport};
-use fullbore_linux::error::Error;
-use fullbore_linux::wait::Pace;
+use fullbore_linux::{Error, Pace};
 
 /// One sink.
 pub(super) struct Writing<'a> {

@@ -22,9 +22,8 @@ use crate::kind::Kind;
 use crate::memory::Geometry;
 use crate::own_pipe::OwnPipe;
 use crate::way::Way;
-use fullbore_linux::pipe::{PipeEnd, own_writable, roomy};
-use fullbore_linux::wait::uninterrupted;
-use fullbore_linux::{self as linux, Calls};
+use fullbore_linux::pipe::{own_writable, roomy};
+use fullbore_linux::{self as linux, Calls, PipeEnd, uninterrupted};
 pub(crate) use socket::{Failed, RUN};
 use socket::{Through, Written};
 

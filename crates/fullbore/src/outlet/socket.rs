@@ -13,9 +13,7 @@ use rustix::pipe::SpliceFlags;
 
 use crate::memory::Geometry;
 use crate::way::Way;
-use fullbore_linux::pipe::PipeEnd;
-use fullbore_linux::wait::{Ready, Stopped, uninterrupted};
-use fullbore_linux::{self as linux, Calls};
+use fullbore_linux::{self as linux, Calls, PipeEnd, Ready, Stopped, uninterrupted};
 
 /// Bytes of one run in a Unix stream socket: `UNIX_SKB_FRAGS_SZ`.
 pub(crate) const RUN: usize = 32 * 1024;

@@ -14,8 +14,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use fullbore_linux as linux;
-use fullbore_linux::error::{Result, TransferSide};
-use fullbore_linux::wait::{Waiter, uninterrupted};
+use fullbore_linux::{Result, TransferSide, Waiter, uninterrupted};
 
 /// Which stretches of the memory the pipe may still refer to.
 #[derive(Debug, Default)]

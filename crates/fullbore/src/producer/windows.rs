@@ -13,9 +13,7 @@ use crate::memory::{self, Geometry, Memory};
 use crate::outlet::{Sent, least_to_give};
 use crate::way::Way;
 use fullbore_linux as linux;
-use fullbore_linux::error::{self, Result};
-use fullbore_linux::pipe::PipeEnd;
-use fullbore_linux::wait::Waiter;
+use fullbore_linux::{PipeEnd, Result, Waiter, error};
 
 /// When memory may be filled again.
 #[derive(Debug)]

@@ -8,8 +8,7 @@ use rustix::io::Errno;
 
 use crate::failure::Failure;
 use crate::transfer::EndReason;
-use fullbore_linux::error::{self, Error, TransferSide};
-use fullbore_linux::is_reader_gone;
+use fullbore_linux::{Error, TransferSide, error, is_reader_gone};
 
 /// How an error of one sink affects the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -12,9 +12,8 @@ use super::report::{Dropped, OnError, Policy, SinkReport, TeeFailure, TeeReport}
 use crate::outlet::Outlet;
 use crate::stage::Stage;
 use crate::transfer::{EndReason, Kind};
-use fullbore_linux::Calls;
-use fullbore_linux::error::{self, Error, Result, TransferSide};
-use fullbore_linux::wait::{Nap, Waiter, polled_now};
+use fullbore_linux::wait::{Nap, polled_now};
+use fullbore_linux::{Calls, Error, Result, TransferSide, Waiter, error};
 
 /// A sink, and the bytes that it has got.
 pub(super) struct Branch {

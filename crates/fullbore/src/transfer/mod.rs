@@ -37,11 +37,8 @@ use rustix::io::Errno;
 
 pub use crate::kind::Kind;
 use crate::way::Way;
-use fullbore_linux::Owner;
-use fullbore_linux::error::{self, Error, Result, TransferSide};
-use fullbore_linux::is_refusal;
 use fullbore_linux::outcome::Call;
-use fullbore_linux::wait::Cancel;
+use fullbore_linux::{Cancel, Error, Owner, Result, TransferSide, error, is_refusal};
 pub use options::{ForTransfer, TransferOptions};
 pub use plan::Guarantee;
 pub use report::{EndReason, Progress, TransferFailure, TransferReport};

@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::kind::Kind;
 use crate::way::Way;
-use fullbore_linux::error::TransferSide;
-use fullbore_linux::wait::Stopped;
+use fullbore_linux::{Stopped, TransferSide};
 
 /// The result of a [`Transfer`](super::Transfer).
 #[derive(Debug, Clone, PartialEq, Eq)]

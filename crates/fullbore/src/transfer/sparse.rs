@@ -14,8 +14,7 @@ use super::direct;
 use super::options::TransferOptions;
 use super::step::Stop;
 use fullbore_linux as linux;
-use fullbore_linux::error::TransferSide;
-use fullbore_linux::wait::uninterrupted;
+use fullbore_linux::{TransferSide, uninterrupted};
 
 /// The next part of the source.
 pub(super) enum Stretch {

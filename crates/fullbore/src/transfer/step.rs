@@ -7,9 +7,8 @@ use rustix::io::Errno;
 
 use super::options::TransferOptions;
 use crate::kind::Kind;
-use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::outcome::Outcome;
-use fullbore_linux::wait::Stopped;
+use fullbore_linux::{Error, Result, Stopped, TransferSide};
 
 /// The result of a step.
 pub(super) enum Step {
