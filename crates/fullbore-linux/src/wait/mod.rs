@@ -144,8 +144,12 @@ impl Waiter {
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline.
     pub fn check_stopped(&mut self) -> Result<(), Errno> {
         self.stopped = self.due();
-        self.stopped
-            .map_or(Ok(()), |stopped| Err(errno_of(stopped)))
+        match self.stopped {
+            None => Ok(()),
+            Some(Stopped::Cancelled) => Err(Errno::CANCELED),
+            // By the deadline, the only other reason.
+            Some(_) => Err(Errno::TIMEDOUT),
+        }
     }
 
     /// Sleeps until `fd` is `ready`.
@@ -412,17 +416,6 @@ impl Waiter {
         let overdue = self.sleep_until_any_ready(fds)?;
         self.budget.slept(began.elapsed());
         Ok(overdue)
-    }
-}
-
-/// Returns the errno for a caller that gets only an errno. The kernel may return the same one, so only
-/// [`Waiter::stopped`] distinguishes the two.
-fn errno_of(stopped: Stopped) -> Errno {
-    match stopped {
-        Stopped::Cancelled => Errno::CANCELED,
-        Stopped::TimedOut => Errno::TIMEDOUT,
-        // By a signal, the only other reason.
-        _ => Errno::INTR,
     }
 }
 

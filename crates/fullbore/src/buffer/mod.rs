@@ -171,14 +171,12 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             Calls::with(waiter)
         };
         let reading = Reading {
-            store,
             filler,
             calls: calls(),
             source: self.source.as_fd(),
             options,
             pace: pace(options.own.read_rate),
             messages,
-            taken: 0,
             before,
             ends: &ends,
         };
@@ -186,7 +184,6 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             .into_iter()
             .zip(&self.sinks)
             .map(|(emptier, (sink, policy))| Writing {
-                store,
                 emptier,
                 outlet: Outlet::new(calls()),
                 sink: sink.as_fd(),

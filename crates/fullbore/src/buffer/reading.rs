@@ -13,14 +13,13 @@ use rustix::io::Errno;
 
 use super::ends::Ends;
 use super::options::{Before, BufferOptions};
-use crate::store::{Filler, Store};
+use crate::store::Filler;
 use fullbore_linux::{
     self as linux, Calls, Pace, Ready, Result, TransferSide, error, messages, uninterrupted,
 };
 
 /// The side that reads.
 pub(super) struct Reading<'a> {
-    pub(super) store: &'a Store,
     pub(super) filler: Filler<'a>,
     pub(super) calls: Calls,
     pub(super) source: BorrowedFd<'a>,
@@ -28,7 +27,6 @@ pub(super) struct Reading<'a> {
     pub(super) pace: Option<Pace>,
     pub(super) messages: Messages,
     /// Bytes that were read.
-    pub(super) taken: u64,
     /// What to do once the source is ready.
     pub(super) before: Option<Before>,
     pub(super) ends: &'a Ends,
@@ -113,14 +111,12 @@ impl Reading<'_> {
     pub(super) fn run(mut self) -> Result<()> {
         if let Some(before) = self.before.take() {
             // What ends this wait ends the first read(2), too.
-            let _ = self
-                .calls
-                .waiter
-                .poll(&[(self.source, PollFlags::IN)], None);
+            let _ = (self.calls.waiter).poll(&[(self.source, PollFlags::IN)], None);
             before();
         }
+        let mut taken = 0;
         loop {
-            let (chunk, left) = (self.options.piece(), self.options.left(self.taken));
+            let (chunk, left) = (self.options.piece(), self.options.left(taken));
             let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
             if left == 0 {
                 return Ok(());
@@ -132,17 +128,18 @@ impl Reading<'_> {
             match self.filler.fill(most.min(left), has_more, read) {
                 None | Some(Ok(0)) => return Ok(()),
                 Some(Ok(n)) => {
-                    self.taken += n as u64;
+                    taken += n as u64;
                     self.ends.moved();
                     if let Some(pace) = &mut self.pace {
                         self.filler.wake();
-                        self.store.pause(pace.wait_after(n as u64, Instant::now()));
+                        self.filler
+                            .store
+                            .pause(pace.wait_after(n as u64, Instant::now()));
                     }
                 }
                 Some(Err(_)) if self.calls.waiter.stopped().is_some() => return Ok(()),
                 Some(Err(errno)) => {
-                    let side = TransferSide::Source;
-                    return Err(error::moving(side, "read", errno, self.taken));
+                    return Err(error::moving(TransferSide::Source, "read", errno, taken));
                 }
             }
         }

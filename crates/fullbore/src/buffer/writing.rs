@@ -9,13 +9,12 @@ use crate::choice::Once;
 use crate::kind::Kind;
 use crate::memory;
 use crate::outlet::Outlet;
-use crate::store::{Emptier, Step, Store};
+use crate::store::{Emptier, Step};
 use crate::tee::{Dropped, OnError, Policy, SinkReport};
 use fullbore_linux::{Error, Pace};
 
 /// One sink.
 pub(super) struct Writing<'a> {
-    pub(super) store: &'a Store,
     pub(super) emptier: Emptier<'a>,
     pub(super) outlet: Outlet,
     pub(super) sink: BorrowedFd<'a>,
@@ -69,12 +68,12 @@ impl Writing<'_> {
         match self.emptier.send(&mut self.outlet, self.sink, most) {
             Ok(Step::Sent(n)) => {
                 self.ends.moved();
-                let mut pause = self.store.gate().pause_after_write();
+                let mut pause = self.emptier.store.gate().pause_after_write();
                 if let Some(pace) = &mut self.pace {
                     pause = pause.max(pace.wait_after(n as u64, Instant::now()));
                 }
                 if !pause.is_zero() {
-                    self.store.pause(pause);
+                    self.emptier.store.pause(pause);
                 }
                 None
             }

@@ -260,7 +260,7 @@ fn unpoisoned<Guard>(locked: LockResult<Guard>) -> Guard {
 /// The side that fills the memory. Dropping it ends the stream.
 #[derive(Debug)]
 pub(crate) struct Filler<'a> {
-    store: &'a Store,
+    pub(crate) store: &'a Store,
     /// Bytes that sleeping outputs were not woken for, and since when.
     kept: Option<(usize, Instant)>,
 }
@@ -345,7 +345,7 @@ impl Drop for Filler<'_> {
 /// The side of one output. Dropping it releases the bytes that only this output needs.
 #[derive(Debug)]
 pub(crate) struct Emptier<'a> {
-    store: &'a Store,
+    pub(crate) store: &'a Store,
     output: usize,
     /// Whether to give or to write, if either may be faster.
     pub(crate) choice: Option<Once>,
