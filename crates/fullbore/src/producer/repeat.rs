@@ -24,7 +24,7 @@ use crate::outlet::{RUN, make_roomy};
 use crate::way::Way;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pages::ReadOnlyPages;
-use fullbore_linux::pipe::{self, Pipe, PipeEnd, roomy};
+use fullbore_linux::pipe::{self, Pipe, roomy};
 use fullbore_linux::wait::Ready;
 use fullbore_linux::{self as linux, Calls, Owner};
 
@@ -306,40 +306,33 @@ impl Master {
     fn fill(pattern: &[u8]) -> Result<Option<(Self, usize, bool)>> {
         // Each slot, which counts as one page of capacity, can hold a run.
         let runs = RUN / linux::page_size().min(RUN);
-        let (pipe, growth) =
-            pipe::with_capacity(roomy().min(Geometry::here().pipe(MASTER) / runs))?;
-        let slots = growth.after / linux::page_size();
-        let gauge = Gauge::new()?;
+        let capacity = roomy().min(Geometry::here().pipe(MASTER) / runs);
+        let (pipe, growth) = pipe::with_capacity(capacity)?;
+        // Splicing from a socket moves no more bytes than the pipe has free slots times the page size, however long the
+        // runs are (`do_splice_read`, fs/splice.c). So each run goes through a pipe with room for it.
+        let (message, _) = pipe::with_capacity(2 * RUN)?;
         let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;
         // The pipe has no reader while it is filled, so a write that does not fit has to fail instead of blocking.
         socket.set_nonblocking(true).map_err(|_| unsupported())?;
 
         // The pipe is filled with units of whole patterns; each write makes one run.
         let unit = pattern.repeat((RUN / pattern.len()).max(1));
-        let (mut bytes, mut used, mut even) = (0, 0, true);
+        let mut units = 0;
         loop {
-            let mut used_by_unit = 0;
             for run in unit.chunks(RUN) {
                 socket.write_all(run).map_err(|_| unsupported())?;
-                gauge.take(outlet.as_fd(), run.len())?;
-                let mut left = run.len();
-                while left > 0 {
-                    if used + used_by_unit == slots {
-                        // Only the first unit can fail to fit; see below.
-                        return Ok(None);
-                    }
-                    let n = gauge.pass_one_slot(&pipe)?;
-                    used_by_unit += 1;
-                    left -= n;
-                    even &= n % pattern.len() == 0;
+                let (writer, len) = (message.writer.as_fd(), run.len());
+                let (reader, sink) = (message.reader.as_fd(), pipe.writer.as_fd());
+                if !splice(outlet.as_fd(), writer, len)? || !splice(reader, sink, len)? {
+                    // Behind the whole units there may be a part of one, which is never duplicated. Each unit is in one
+                    // slot, unless it has several runs, or memory is scarce and the kernel makes shorter ones.
+                    let is_even = units * linux::page_size() == growth.after && unit.len() <= RUN;
+                    let bytes = (units * unit.len()) as u64;
+                    let master = Self { pipe, bytes };
+                    return Ok((units > 0).then_some((master, growth.after, is_even)));
                 }
             }
-            bytes += unit.len() as u64;
-            used += used_by_unit;
-            // All units need the same number of slots, unless memory is scarce and the kernel makes shorter runs.
-            if used + 2 * used_by_unit > slots {
-                return Ok(Some((Self { pipe, bytes }, growth.after, even)));
-            }
+            units += 1;
         }
     }
 
@@ -348,8 +341,9 @@ impl Master {
         // The master is never empty, so 0 does not mean the end: another writer filled the output
         // between the check for room and the move (opipe_prep and link_pipe, fs/splice.c). The next
         // call waits for room.
+        let (source, most) = (self.pipe.reader.as_fd(), length(most.min(self.bytes)));
         loop {
-            match calls.tee(self.pipe.reader.as_fd(), sink, length(most), Ready::ToWrite)? {
+            match calls.tee(source, sink, most, Ready::ToWrite)? {
                 0 => {}
                 n => return Ok(n),
             }
@@ -357,52 +351,18 @@ impl Master {
     }
 }
 
-/// Measures how long each run from the socket is, by moving it through a pipe of one slot.
-struct Gauge {
-    /// Holds one message. Splicing from a socket moves no more bytes than the pipe has free slots
-    /// times the page size, however long the runs are (`do_splice_read`, fs/splice.c).
-    message: Pipe,
-    one_slot: Pipe,
-}
-
-impl Gauge {
-    fn new() -> Result<Self> {
-        let one_slot = Pipe::new()?;
-        PipeEnd::new(one_slot.writer.as_fd())?.resize(linux::page_size())?;
-        Ok(Self {
-            message: pipe::with_capacity(2 * RUN)?.0,
-            one_slot,
-        })
-    }
-
-    /// Moves a message of `len` bytes out of the socket.
-    fn take(&self, outlet: BorrowedFd<'_>, len: usize) -> Result<()> {
-        let mut left = len;
-        while left > 0 {
-            left -= splice(outlet, self.message.writer.as_fd(), left)?;
-        }
-        Ok(())
-    }
-
-    /// Moves the next slot into `pipe`, and returns how many bytes it refers to.
-    fn pass_one_slot(&self, pipe: &Pipe) -> Result<usize> {
-        let reader = self.message.reader.as_fd();
-        let len = splice(reader, self.one_slot.writer.as_fd(), RUN)?;
-        let moved = splice(self.one_slot.reader.as_fd(), pipe.writer.as_fd(), len)?;
-        match moved == len {
-            true => Ok(len),
-            false => Err(unsupported()),
+/// Moves `len` bytes by splice(2) without waiting, and returns whether there was room for all of them.
+fn splice(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, len: usize) -> Result<bool> {
+    let mut left = len;
+    while left > 0 {
+        match rustix::pipe::splice(source, None, sink, None, left, SpliceFlags::NONBLOCK) {
+            Ok(0) => return Err(unsupported()),
+            Ok(n) => left -= n,
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(errno) => return Err(error::system("splice")(errno)),
         }
     }
-}
-
-/// Calls splice(2) without waiting, and fails if it moves nothing.
-fn splice(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, len: usize) -> Result<usize> {
-    match rustix::pipe::splice(source, None, sink, None, len, SpliceFlags::NONBLOCK) {
-        Ok(0) => Err(unsupported()),
-        Ok(n) => Ok(n),
-        Err(errno) => Err(error::system("splice")(errno)),
-    }
+    Ok(true)
 }
 
 fn unsupported() -> Error {
