@@ -75,7 +75,7 @@ pub fn read_next(
             Outcome::Moved(n) => return Ok(n),
             Outcome::End => return Ok(0),
             Outcome::Failed(_, errno) => return Err(errno),
-            Outcome::WouldBlock(_) | Outcome::InVain(_) => return Err(Errno::AGAIN),
+            Outcome::WouldBlock(_) => return Err(Errno::AGAIN),
             Outcome::Interrupted => return Err(Errno::INTR),
             _ => {}
         }

@@ -1,4 +1,5 @@
-//! What the result of a call that moves bytes means. This one place decides it, for every engine.
+//! What the result of a call that moves bytes means. This one place decides it, for every engine. Only the results of
+//! write(2) and vmsplice(2) from memory are not in it: they name their side by themselves.
 //!
 //! The result alone says little. `EAGAIN` of splice(2) does not name the side that is not ready. A 0 is the end of the
 //! source, or the mark of urgent data in a socket, or a file that read(2) only can read. poll(2) reports a socket as
@@ -19,7 +20,7 @@ use crate::wait::polled_now;
 /// What is at one side of a call, as far as it decides what a result means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
-    /// The memory of this process.
+    /// The memory of this process, which read(2) reads into.
     Memory,
     /// A private pipe, which no other process has: empty before it is filled. It never blocks and never fails.
     Own,
@@ -27,7 +28,7 @@ pub enum End {
     Pipe,
     /// A stream socket.
     Socket,
-    /// A stream socket of a family for which no engine calls splice(2). Its results mean the same.
+    /// A stream socket of a family for which no engine calls splice(2), so that [`of`] is never asked about it.
     OtherSocket,
     /// A socket that preserves message boundaries.
     Messages,
@@ -44,10 +45,6 @@ pub enum End {
 pub enum Call {
     /// read(2), recv(2): into [`End::Memory`].
     Read,
-    /// write(2), send(2): out of [`End::Memory`].
-    Write,
-    /// vmsplice(2): out of [`End::Memory`] into a pipe.
-    Vmsplice,
     /// splice(2), tee(2).
     Splice,
     /// sendfile(2).
@@ -110,11 +107,6 @@ pub fn of(
     polled: Option<(Polled, Polled)>,
 ) -> Outcome {
     use TransferSide::{Sink, Source};
-    let of_any_family = |end| match end {
-        End::OtherSocket => End::Socket,
-        end => end,
-    };
-    let (source, sink) = (of_any_family(source), of_any_family(sink));
     match (call, source, sink, result) {
         (_, _, _, Ok(n @ 1..)) => Outcome::Moved(n),
 
@@ -124,8 +116,6 @@ pub fn of(
             Some(_) => Outcome::EmptyMessage,
         },
         (Call::Read, _, _, Ok(0)) => Outcome::End,
-        // No call of these may return 0 for more than 0 bytes.
-        (Call::Write | Call::Vmsplice, _, _, Ok(0)) => Outcome::Failed(Sink, Errno::IO),
         // The pipe holds bytes: write(2) either writes them, or returns the reason why not.
         (_, End::Own, _, Ok(0)) => Outcome::Refused,
         // Reading a terminal again after its end of file would wait for more input.
@@ -136,14 +126,12 @@ pub fn of(
         (_, _, _, Err(Errno::AGAIN)) => not_ready(call, (source, sink), polled),
 
         (Call::Read, _, _, Err(errno)) => Outcome::Failed(Source, errno),
-        (Call::Write, _, _, Err(errno)) => Outcome::Failed(Sink, errno),
         (Call::Splice | Call::Sendfile, _, _, Err(errno))
             if is_refused(call, errno) && [source, sink].contains(&End::Socket) =>
         {
             Outcome::RefusedOrPending(errno)
         }
         (_, _, _, Err(errno)) if is_refused(call, errno) => Outcome::Refused,
-        (Call::Vmsplice, _, _, Err(errno)) => Outcome::Failed(Sink, errno),
 
         // A pipe has no errors of its own except EPIPE, and a private one has none at all.
         (_, End::Own, _, Err(errno)) => Outcome::Failed(Sink, errno),
@@ -178,7 +166,7 @@ fn not_ready(call: Call, (source, sink): (End, End), polled: Option<(Polled, Pol
     // Only one of the two can block.
     let only = match (call, source, sink) {
         (Call::Read, _, _) => Some(Source),
-        (_, End::Memory | End::Own | End::File, _) => Some(Sink),
+        (_, End::Own | End::File, _) => Some(Sink),
         (_, _, End::Own | End::File) => Some(Source),
         _ => None,
     };
@@ -206,7 +194,7 @@ fn not_ready(call: Call, (source, sink): (End, End), polled: Option<(Polled, Pol
 pub fn is_refused(call: Call, errno: Errno) -> bool {
     is_refusal(errno)
         || match call {
-            Call::Read | Call::Write | Call::Vmsplice => false,
+            Call::Read => false,
             // The descriptors are on two file systems, the sink is in append mode, or the file is a swap file or is
             // being executed.
             Call::CopyFileRange => matches!(
@@ -246,13 +234,13 @@ pub fn polled(found: PollFlags, wanted: PollFlags) -> Polled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Call::{CopyFileRange, Read, Sendfile, Splice, Vmsplice, Write};
+    use Call::{CopyFileRange, Read, Sendfile, Splice};
     use End::{Device, File, Memory, Messages, Other, Own, Pipe, Socket};
     use Polled::{Ended, NotReady, Queued, Ready};
     use TransferSide::{Sink, Source};
 
     const ENDS: [End; 8] = [Memory, Own, Pipe, Socket, Messages, File, Device, Other];
-    const CALLS: [Call; 6] = [Read, Write, Vmsplice, Splice, Sendfile, CopyFileRange];
+    const CALLS: [Call; 4] = [Read, Splice, Sendfile, CopyFileRange];
     const POLLED: [Polled; 4] = [NotReady, Ready, Queued, Ended];
     const ERRNOS: [Errno; 20] = [
         Errno::INTR,
@@ -290,8 +278,6 @@ mod tests {
                 for sink in ENDS {
                     let fits = match call {
                         Read => source != Memory && sink == Memory,
-                        Write => source == Memory && sink != Memory,
-                        Vmsplice => source == Memory && matches!(sink, Own | Pipe),
                         _ => source != Memory && sink != Memory,
                     };
                     for &result in results.iter().filter(|_| fits) {
@@ -316,7 +302,7 @@ mod tests {
                 Outcome::End => result == Ok(0) && (call == Read || source == Device),
                 Outcome::EmptyMessage => call == Read && source == Messages && result == Ok(0),
                 Outcome::ReadOnce => {
-                    !matches!(call, Read | Write | Vmsplice)
+                    call != Read
                         && source != Own
                         && (result == Ok(0) || result == Err(Errno::AGAIN) && source == Socket)
                 }
@@ -338,7 +324,7 @@ mod tests {
                 Outcome::Refused => match result {
                     Ok(n) => n == 0 && source == Own,
                     Err(errno) => {
-                        !matches!(call, Read | Write)
+                        call != Read
                             && !matches!(
                                 errno,
                                 Errno::INTR | Errno::AGAIN | Errno::PIPE | Errno::IO
@@ -355,20 +341,17 @@ mod tests {
                 Outcome::Failed(side, errno) => {
                     let only = match call {
                         Read => side == Source,
-                        Write | Vmsplice => side == Sink,
                         _ => true,
                     };
                     only && !matches!(errno, Errno::INTR | Errno::AGAIN)
                         && match (source, sink) {
                             (Own, Own) => true,
                             (Own, _) => side == Sink || call == Read,
-                            (_, Own) => side == Source || call == Write || call == Vmsplice,
+                            (_, Own) => side == Source,
                             _ => true,
                         }
                 }
-                Outcome::FailedSomewhere(errno) => {
-                    result == Err(errno) && !matches!(call, Read | Write | Vmsplice)
-                }
+                Outcome::FailedSomewhere(errno) => result == Err(errno) && call != Read,
                 Outcome::Ask => polled.is_none(),
             };
             assert!(ok, "{row}");
@@ -410,14 +393,6 @@ mod tests {
             (CopyFileRange, File, File, Ok(0), None, Outcome::ReadOnce),
             (Splice, Device, Own, Ok(0), None, Outcome::End),
             (Splice, Own, Socket, Ok(0), None, Outcome::Refused),
-            (
-                Write,
-                Memory,
-                Pipe,
-                Ok(0),
-                None,
-                Outcome::Failed(Sink, Errno::IO),
-            ),
             // Messages.
             (Read, Messages, Memory, Ok(0), None, Outcome::Ask),
             (
@@ -438,14 +413,6 @@ mod tests {
             ),
             // Would block: with one side that can, it is that side; with two, poll(2) is asked.
             (Read, Pipe, Memory, again, None, Outcome::WouldBlock(Source)),
-            (
-                Write,
-                Memory,
-                Socket,
-                again,
-                None,
-                Outcome::WouldBlock(Sink),
-            ),
             (Splice, Pipe, Own, again, None, Outcome::WouldBlock(Source)),
             (Splice, Own, Socket, again, None, Outcome::WouldBlock(Sink)),
             (Splice, Pipe, File, again, None, Outcome::WouldBlock(Source)),
@@ -499,14 +466,6 @@ mod tests {
             (Read, Socket, Memory, again, both, Outcome::InVain(Source)),
             // A message in the error queue: poll(2) returns at once.
             (
-                Write,
-                Memory,
-                Socket,
-                again,
-                asked((Ready, Queued)),
-                Outcome::InVain(Sink),
-            ),
-            (
                 Splice,
                 Own,
                 Socket,
@@ -541,14 +500,6 @@ mod tests {
                 Outcome::Refused,
             ),
             (Splice, File, Own, Err(Errno::SPIPE), None, Outcome::Refused),
-            (
-                Vmsplice,
-                Memory,
-                Pipe,
-                Err(Errno::PERM),
-                None,
-                Outcome::Refused,
-            ),
             (
                 Read,
                 File,

@@ -48,15 +48,11 @@ impl Splitting<'_> {
                 }
                 (Outcome::End, _) => return Ok(EndReason::AtEnd),
                 (_, Some(stopped)) => return Ok(stopped.into()),
-                (Outcome::WouldBlock(_) | Outcome::InVain(_), _)
-                    if watches || self.options.waiter.never =>
-                {
+                (Outcome::WouldBlock(_), _) if watches || self.options.waiter.never => {
                     self.wait_for(&[None])?;
                     continue;
                 }
-                (Outcome::WouldBlock(_) | Outcome::InVain(_), _) => {
-                    return Err(self.source_failed(Errno::AGAIN));
-                }
+                (Outcome::WouldBlock(_), _) => return Err(self.source_failed(Errno::AGAIN)),
                 (Outcome::Failed(_, errno), _) => return Err(self.source_failed(errno)),
                 _ => continue,
             }
