@@ -411,6 +411,19 @@ fn without_the_flag(may_reopen: bool, fd: BorrowedFd<'_>) -> NoWait {
     }
 }
 
+/// Checks, without moving a byte, that `fd` can be read at all. Otherwise poll(2) might never report it as ready: the
+/// write end of a pipe, an epoll fd, a listening socket.
+///
+/// # Errors
+/// That of read(2), if it cannot be read.
+pub fn can_be_read(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    can_be(Ready::ToRead, fd)?;
+    match rustix::net::sockopt::socket_acceptconn(fd) {
+        Ok(true) => Err(Errno::NOTCONN),
+        _ => Ok(()),
+    }
+}
+
 /// Checks, without moving a byte, that `fd` can be read or written at all. Otherwise poll(2) might never report it as
 /// ready, for example an epoll fd, or a timerfd for writing.
 ///

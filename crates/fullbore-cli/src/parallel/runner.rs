@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use rustix::io::Errno;
@@ -114,6 +114,7 @@ impl<'a> Work<'a> {
         if inherited::stdin_was_closed() {
             bail!("standard input is closed");
         }
+        fullbore_linux::can_be_read(stdin()).context("read from stdin")?;
         let command = command()?;
         let outlet = Outlet::open()?;
         let json = options.shown.json_file()?;

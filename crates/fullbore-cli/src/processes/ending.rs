@@ -18,12 +18,14 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fullbore_host::refusal::Unsupported;
+use fullbore_host::text::error_text;
 use fullbore_process::live_thread;
 use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, pidfd_open,
-    pidfd_send_signal, wait, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, pidfd_open,
+    pidfd_send_signal, wait, waitid, waitpid,
 };
 
 use crate::processes::guard::is_guard;
@@ -47,6 +49,27 @@ const AT_MOST_IN_ALL: Duration = Duration::from_secs(10);
 /// How many times new processes are searched for and signalled. Processes that start others all the time,
 /// whatever signal they get, are not followed forever.
 const AT_MOST_PASSES: usize = 20;
+
+/// Makes sure that this process may wait for children.
+///
+/// # Errors
+/// [`Unsupported`], if a filter refuses wait4(2) or waitid(2): the end of no child could be noticed.
+pub fn require_waiting() -> Result<(), Unsupported> {
+    // This process is no child of its own, so nothing is reaped.
+    let me = getpid();
+    let asked = [
+        ("wait4", waitpid(Some(me), WaitOptions::NOHANG).map(drop)),
+        ("waitid", waitid(WaitId::Pid(me), ASK).map(drop)),
+    ];
+    let refused = asked.into_iter().find_map(|(call, answer)| match answer {
+        Err(errno) if !matches!(errno, Errno::CHILD | Errno::INTR) => Some((call, errno)),
+        _ => None,
+    });
+    refused.map_or(Ok(()), |(call, errno)| {
+        let why = error_text(&errno.into());
+        Err(Unsupported(format!("this machine lets no process wait for its children: {call}: {why}")))
+    })
+}
 
 /// Waits for all children that have ended.
 pub fn reap_all() {

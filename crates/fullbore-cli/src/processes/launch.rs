@@ -40,6 +40,7 @@ pub fn run(
     at_most: Option<Duration>,
     interrupt: &Interrupt,
 ) -> Result<Option<ExitStatus>> {
+    ending::require_waiting()?;
     // With this attribute, a process whose parent has ended remains below this one, and is found
     // at the end.
     let _ = set_child_subreaper(Some(getpid()));

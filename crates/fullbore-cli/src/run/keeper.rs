@@ -58,6 +58,7 @@ pub fn keep(
     hold_stdin: Option<u16>,
     run: impl FnOnce(&UnixStream, Signals, &Shelf, Option<ToHolder>) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
+    ending::require_waiting()?;
     let mut signals = Signals::noted()?;
     ending::spare_the_living();
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;

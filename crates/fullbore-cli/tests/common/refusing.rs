@@ -22,6 +22,8 @@ pub mod call {
     pub const FSTAT: i64 = 5;
     pub const IOCTL: i64 = 16;
     pub const MADVISE: i64 = 28;
+    pub const WAIT4: i64 = 61;
+    pub const WAITID: i64 = 247;
     pub const SENDFILE: i64 = 40;
     pub const SOCKET: i64 = 41;
     pub const FCNTL: i64 = 72;
@@ -64,6 +66,8 @@ pub mod call {
     pub const TEE: i64 = 77;
     pub const NEWFSTATAT: i64 = 79;
     pub const FSTAT: i64 = 80;
+    pub const WAITID: i64 = 95;
+    pub const WAIT4: i64 = 260;
     pub const FUTEX: i64 = 98;
     pub const PRCTL: i64 = 167;
     pub const MQ_OPEN: i64 = 180;

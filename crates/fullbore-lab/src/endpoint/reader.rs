@@ -221,7 +221,8 @@ fn begin_with_the_first_bytes(
     let patience = options
         .seconds
         .and_then(|time| Timespec::try_from(time).ok());
-    while poll(&mut fds, patience.as_ref()) == Err(Errno::INTR) {}
+    let can_be = fullbore_linux::can_be_read(source).is_ok();
+    while can_be && poll(&mut fds, patience.as_ref()) == Err(Errno::INTR) {}
     Ok(EndpointProgress::begin(options, Role::Reader))
 }
 

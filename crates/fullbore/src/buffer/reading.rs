@@ -110,8 +110,11 @@ impl Reading<'_> {
     /// Reads until the source ends, the limit is reached or no sink is left, and pauses to keep to the rate.
     pub(super) fn run(mut self) -> Result<()> {
         if let Some(before) = self.before.take() {
-            // What ends this wait ends the first read(2), too.
-            let _ = (self.calls.waiter).poll(&[(self.source, PollFlags::IN)], None);
+            if linux::can_be_read(self.source).is_ok() {
+                // What ends this wait ends the first read(2), too.
+                let ready = &[(self.source, PollFlags::IN)];
+                let _ = self.calls.waiter.poll(ready, None);
+            }
             before();
         }
         let mut taken = 0;

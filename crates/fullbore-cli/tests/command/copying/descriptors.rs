@@ -3,15 +3,17 @@
 
 use std::fs::File;
 use std::io::{Read, Write, stdin};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Output, Stdio};
 
 use crate::common::*;
+use rustix::event::epoll;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, fcntl_lock, mknodat};
 use rustix::io::Errno;
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use tempfile::TempDir;
 
 /// Runs a line of bash in a directory that has a file `x` and a symbolic link `out` to /dev/stdout; `$F` is fullbore.
@@ -128,6 +130,28 @@ fn a_descriptor_may_be_a_socket() {
         let mut got = String::new();
         ours.read_to_string(&mut got).unwrap();
         assert_eq!(got, "hello\n", "{verb}");
+    }
+}
+
+#[test]
+fn a_stdin_that_cannot_be_read_is_one_line_and_code_1() {
+    let epoll = || epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let pidfd = || pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_reader, writer) = pipe();
+    for verb in ["copy", "tee", "meter -q", "buffer -q", "parallel cat", "read"] {
+        for (stdin, why) in [
+            (OwnedFd::from(writer.try_clone().unwrap()), "Bad file descriptor"),
+            (epoll(), "Invalid argument"),
+            (pidfd(), "Invalid argument"),
+            (listener().into(), "Transport endpoint is not connected"),
+        ] {
+            let output = finish(start(fullbore(verb).stdin(stdin)));
+            assert_code(&output, 1);
+            assert_eq!(stdout(&output), "", "{verb}");
+            let line = one_line(stderr(&output));
+            assert!(line.contains("read from stdin") && line.ends_with(why), "{line}");
+        }
     }
 }
 

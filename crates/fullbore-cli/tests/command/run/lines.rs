@@ -1130,6 +1130,8 @@ fn where_a_call_is_refused_it_runs_or_says_so_in_a_line() {
         ("prctl", call::PRCTL, &[], Errno::PERM),
         ("signalfd", call::SIGNALFD4, &[], Errno::NOSYS),
         ("socketpair", call::SOCKETPAIR, &[], Errno::PERM),
+        ("wait4", call::WAIT4, &[], Errno::PERM),
+        ("waitid", call::WAITID, &[], Errno::NOSYS),
     ] {
         let filter = refusing(&[(number, conditions)], errno);
         let mut command = fullbore("run");
@@ -1147,6 +1149,22 @@ fn where_a_call_is_refused_it_runs_or_says_so_in_a_line() {
             }
             _ => panic!("{name}: {}", said(&output)),
         }
+    }
+}
+
+#[test]
+fn nothing_is_started_where_children_cannot_be_waited_for() {
+    use crate::common::refusing::{call, refusing, under};
+
+    let filter = refusing(&[(call::WAIT4, &[])], rustix::io::Errno::PERM);
+    let said = "this machine lets no process wait for its children: wait4: Operation not permitted";
+    for (verb, code) in [("run", 125), ("run --whole", 125), ("parallel", 3), ("explain", 3)] {
+        let mut command = fullbore(&format!("{verb} -- echo started"));
+        let output = finish(start(under(filter.clone(), &mut command)));
+        assert_code(&output, code);
+        assert_eq!(stdout(&output), "");
+        let name = verb.split(' ').next().unwrap();
+        assert_eq!(one_line(stderr(&output)), format!("fullbore {name}: {said}"));
     }
 }
 
