@@ -67,7 +67,9 @@ pub fn require_waiting() -> Result<(), Unsupported> {
     });
     refused.map_or(Ok(()), |(call, errno)| {
         let why = error_text(&errno.into());
-        Err(Unsupported(format!("this machine lets no process wait for its children: {call}: {why}")))
+        Err(Unsupported(format!(
+            "this machine lets no process wait for its children: {call}: {why}"
+        )))
     })
 }
 

@@ -139,9 +139,19 @@ fn a_stdin_that_cannot_be_read_is_one_line_and_code_1() {
     let pidfd = || pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
     let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
     let (_reader, writer) = pipe();
-    for verb in ["copy", "tee", "meter -q", "buffer -q", "parallel cat", "read"] {
+    for verb in [
+        "copy",
+        "tee",
+        "meter -q",
+        "buffer -q",
+        "parallel cat",
+        "read",
+    ] {
         for (stdin, why) in [
-            (OwnedFd::from(writer.try_clone().unwrap()), "Bad file descriptor"),
+            (
+                OwnedFd::from(writer.try_clone().unwrap()),
+                "Bad file descriptor",
+            ),
             (epoll(), "Invalid argument"),
             (pidfd(), "Invalid argument"),
             (listener().into(), "Transport endpoint is not connected"),
@@ -150,7 +160,10 @@ fn a_stdin_that_cannot_be_read_is_one_line_and_code_1() {
             assert_code(&output, 1);
             assert_eq!(stdout(&output), "", "{verb}");
             let line = one_line(stderr(&output));
-            assert!(line.contains("read from stdin") && line.ends_with(why), "{line}");
+            assert!(
+                line.contains("read from stdin") && line.ends_with(why),
+                "{line}"
+            );
         }
     }
 }

@@ -1158,13 +1158,21 @@ fn nothing_is_started_where_children_cannot_be_waited_for() {
 
     let filter = refusing(&[(call::WAIT4, &[])], rustix::io::Errno::PERM);
     let said = "this machine lets no process wait for its children: wait4: Operation not permitted";
-    for (verb, code) in [("run", 125), ("run --whole", 125), ("parallel", 3), ("explain", 3)] {
+    for (verb, code) in [
+        ("run", 125),
+        ("run --whole", 125),
+        ("parallel", 3),
+        ("explain", 3),
+    ] {
         let mut command = fullbore(&format!("{verb} -- echo started"));
         let output = finish(start(under(filter.clone(), &mut command)));
         assert_code(&output, code);
         assert_eq!(stdout(&output), "");
         let name = verb.split(' ').next().unwrap();
-        assert_eq!(one_line(stderr(&output)), format!("fullbore {name}: {said}"));
+        assert_eq!(
+            one_line(stderr(&output)),
+            format!("fullbore {name}: {said}")
+        );
     }
 }
 
