@@ -1,4 +1,4 @@
-//! Whether to give pages to pipes or to write: the way that moved this stream faster so far.
+//! Whether to give pages to pipes and Unix sockets or to write: the way that moved this stream faster so far.
 //!
 //! A reader that copies takes as long for either, and a writer at the other end goes on while a write(2) takes its
 //! time; a reader that splices, or a pipe that is never empty, gains from pages. Nothing but the time shows which it

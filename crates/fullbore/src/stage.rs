@@ -55,7 +55,7 @@ impl Stage {
     }
 
     /// Allocates full-size memory: `chunk` bytes for each read, and fresh memory each time if the bytes are to be
-    /// `given` to pipes and there is enough memory. If all sinks are pipes and the source may have to be waited for
+    /// `given` to pipes and there is enough memory. If all sinks take pages and the source may have to be waited for
     /// (`waits`), writing may be faster, and is used while it is. If no memory can be mapped, the stage keeps what it
     /// has. The stage must be empty.
     pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool, waits: bool) {

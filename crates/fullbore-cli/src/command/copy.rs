@@ -28,10 +28,6 @@ use fullbore_host::{seconds, size};
 /// The reader gets the bytes as they were when they were copied, even if the source changes
 /// afterwards. With --by-reference, references to pages are passed on instead. That is faster, and
 /// correct only if the source does not change.
-///
-/// When bytes are copied from a pipe into a file and the file stalls (on a slow disk, or on NFS),
-/// the process that writes into the pipe waits too, even if the pipe has space, because the kernel
-/// holds the pipe's lock meanwhile. With --by-reference it does not wait.
 #[derive(Args)]
 #[command(group(ArgGroup::new("shows").args(["progress", "log"]).multiple(true)))]
 #[command(after_help = "\

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use rustix::fs::OFlags;
-use rustix::io::{Errno, ioctl_fionread};
+use rustix::io::Errno;
 
 use super::plan;
 use super::step::{Ends, Stepped, Stop, has_flag, stepped};
@@ -73,41 +73,6 @@ pub(super) fn move_once(
     };
     let errno = result.err().unwrap_or(Errno::OPNOTSUPP);
     stepped(operation, outcome, errno, || side_of_files(ends, from))
-}
-
-/// Returns how many bytes are in a pipe that has had a writer, and waits for some; 0 if there may be no more.
-///
-/// # Errors
-/// Why the wait was stopped, or the error of ioctl(2).
-pub(super) fn queued(waiter: &mut Waiter, pipe: BorrowedFd<'_>) -> Result<usize, Stop> {
-    let queued = waiter.until_ready(pipe, Ready::ToRead, || match ioctl_fionread(pipe)? {
-        // Bytes may have come before the end.
-        0 if linux::is_closed(pipe)? => ioctl_fionread(pipe),
-        0 => Err(Errno::AGAIN),
-        queued => Ok(queued),
-    });
-    let failed = |errno| Stop::of_call(waiter.stopped(), TransferSide::Source, "splice", errno);
-    queued.map(|n| n as usize).map_err(failed)
-}
-
-/// Returns whether a write to the sink waits for this machine alone. splice(2) holds the lock of the source pipe meanwhile:
-/// beside a server of NFS or FUSE that does not answer, every process that writes into that pipe, or asks how full it
-/// is, could not even be killed.
-pub(super) fn is_prompt(ends: &Ends<'_>) -> bool {
-    // Magic numbers of statfs(2): ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs, overlayfs, tmpfs, ramfs.
-    const LOCAL: [u32; 9] = [
-        0xEF53,
-        0x5846_5342,
-        0x9123_683E,
-        0xF2F5_2010,
-        0x2FC1_2FC1,
-        0xCA45_1A4E,
-        0x794C_7630,
-        0x0102_1994,
-        0x8584_58F6,
-    ];
-    let is_local = |stat: rustix::fs::StatFs| LOCAL.contains(&(stat.f_type as u32));
-    ends.sink_kind != Kind::Regular || rustix::fs::fstatfs(ends.sink).is_ok_and(is_local)
 }
 
 /// Returns how many bytes of a file are behind this offset, or behind its position.

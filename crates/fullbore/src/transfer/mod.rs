@@ -58,11 +58,6 @@ use step::{Ends, Stop};
 /// than read(2) and write(2) would; for more bytes it maps memory, creates a private pipe, or grows the output pipe, as
 /// the way requires.
 ///
-/// From a pipe into a file it splices, and the kernel holds the pipe's lock while the file accepts the bytes: if the
-/// file stalls (a slow disk, NFS, FUSE), every process that writes into the pipe or queries its size stalls as well.
-/// [`visible`](TransferOptions::visible) uses read(2) and write(2) instead, and [`Guarantee::Reference`] uses a private pipe;
-/// neither holds the lock of the caller's pipe while it waits.
-///
 /// [`TransferOptions`] creates one with other options. Between two runs, [`set_limit`](Self::set_limit),
 /// [`set_cancel`](Self::set_cancel) and [`set_deadline`](Self::set_deadline) change them.
 ///

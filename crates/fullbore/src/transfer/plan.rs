@@ -39,10 +39,6 @@ pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [
         // Files share blocks or are copied within the kernel: either way the sink is independent of the source.
         (Regular,          Regular,          _)         => &[CopyFileRange, Copy],
 
-        // Into a file or device, splice(2) copies the bytes before it releases the pipe's pages, and holds the pipe's
-        // lock until then. A private pipe in between would avoid the lock, but the pages would leave the queue before
-        // they are copied.
-        (Pipe,             Regular | Block,  Snapshot)  => &[Splice, Copy],
         // Bytes that are written to /dev/null are never read.
         (Pipe,             Null,             _)         => &[Splice, Copy],
         (Regular | Block,  Null,             _)         => &[SpliceThrough, Copy],
@@ -50,6 +46,7 @@ pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [
         // A page that is forwarded by reference can still be written to by the process that made it.
         (_,                Pipe,             Snapshot)  => &[Fresh, Copy],
         (_,                UnixStream,       Snapshot)  => &[Fresh, Copy],
+        // From a pipe into a file, splice(2) copies too, but its writer waits for the pipe's lock meanwhile.
         (_,                _,                Snapshot)  => &[Copy],
 
         (Other, _, _) | (_, Other, _)                   => &[Copy],

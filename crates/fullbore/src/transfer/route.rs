@@ -69,7 +69,7 @@ impl Route {
     /// has left in the private pipe.
     pub(super) fn next(&self, has_bytes_to_write: bool) -> Way {
         // For a few bytes, setting up memory or a pipe, or a part of a file, costs more than it saves.
-        let too_short = |method| !self.long && (method != Way::Splice || self.sink.has_position());
+        let too_short = |method| !self.long && method != Way::Splice;
         match self.best() {
             Way::Fresh => Way::Fresh,
             method if has_bytes_to_write || self.doubtful || too_short(method) => Way::Copy,

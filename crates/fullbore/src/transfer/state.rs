@@ -231,7 +231,7 @@ impl State {
             Way::Sendfile => direct::SENDFILE,
             _ => ends.sink_kind.splice_at_once(),
         };
-        let Some(most) = self.claim(method, ends, self.most(ends, most))? else {
+        let Some(most) = self.claim(ends, self.most(ends, most))? else {
             return Ok(Step::Doubtful);
         };
         let offsets = (self.tally.source.at(), self.tally.sink.at());
@@ -245,25 +245,15 @@ impl State {
 
     /// Claims what the next call of at most `most` bytes reads and writes, and returns how many bytes it may move: no more
     /// than there are into a file, whose position would otherwise be past what was written. `None` if there may be none.
-    fn claim(
-        &mut self,
-        method: Way,
-        ends: &Ends<'_>,
-        mut most: usize,
-    ) -> Result<Option<usize>, Stop> {
+    fn claim(&mut self, ends: &Ends<'_>, mut most: usize) -> Result<Option<usize>, Stop> {
         if !direct::claim(&mut self.tally.source, ends, most) {
             return Ok(None);
         }
-        if method == Way::Splice && self.tally.calls == 0 && !direct::is_prompt(ends) {
-            let (side, errno) = (TransferSide::Sink, Errno::OPNOTSUPP);
-            return Err(Stop::Refused(side, "splice", errno));
-        }
         let (source, sink) = (&mut self.tally.source, &mut self.tally.sink);
         if ends.sink_kind.has_position() {
-            let there_are = match (sink.at(), method) {
-                (None, Way::Splice) => direct::queued(&mut self.waiter, ends.source)?,
-                (None, _) => direct::left_in(ends.source, source.at())?,
-                (Some(_), _) => usize::MAX,
+            let there_are = match sink.at() {
+                None => direct::left_in(ends.source, source.at())?,
+                Some(_) => usize::MAX,
             };
             if there_are == 0 {
                 return Ok(None);
@@ -398,8 +388,8 @@ impl State {
             .options
             .read_chunk(self.held.longest_message)
             .or_else(|| copied_from_a_pipe.then(memory::suits_a_pipe));
-        // After vmsplice(2), a write(2) that must not wait is limited to PIPE_BUF bytes (docs/guarantees.md).
-        let waits = ends.sink_kind == Kind::Pipe
+        // After vmsplice(2) into a pipe, a write(2) that must not wait is limited to PIPE_BUF bytes (docs/guarantees.md).
+        let waits = matches!(ends.sink_kind, Kind::Pipe | Kind::UnixStream)
             && ends.source_kind != Kind::Regular
             && !self.waiter.is_nonblocking();
         self.held.stage.grow(chunk, takes_pages, waits);

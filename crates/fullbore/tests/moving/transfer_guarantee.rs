@@ -339,7 +339,8 @@ fn what_a_receiver_keeps_of_a_snapshot_that_went_into_a_unix_socket_stays() {
                     .filter(|(way, _)| *way == Way::Fresh)
                     .map(|(_, n)| n)
                     .sum();
-                assert!(fresh > FEWER / 2, "{what}: {report:?}");
+                // At least one try of giving them.
+                assert!(fresh > MIB as u64, "{what}: {report:?}");
             }
             assert_eq!(receiving.join().unwrap().bytes, FEWER);
             producing.join().unwrap();

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::*;
 
-/// The verbs that write into a file: with splice(2) from a pipe, or in another way.
+/// The verbs that write into a file: with splice(2) by reference, or in another way.
 const VERBS: [&str; 11] = [
     "copy",
     "copy -o m/out",
