@@ -53,8 +53,8 @@ pub fn read(
     let outcome = |polled| outcome::of(Call::Read, (end, End::Memory), result, polled);
     match outcome(None) {
         Outcome::Ask => match was_empty_message(source) {
-            true => outcome(Some((Polled::NotReady, Polled::Ready))),
-            false => outcome(Some((Polled::Ended, Polled::Ready))),
+            true => outcome(Some(Polled::NotReady)),
+            false => outcome(Some(Polled::Ended)),
         },
         known => known,
     }

@@ -32,6 +32,8 @@ struct Splice<'fd> {
     ends: (End, End),
     offsets: (Option<u64>, Option<u64>),
     most: usize,
+    /// The side that can block.
+    side: TransferSide,
 }
 
 /// Moves at most `most` bytes by one splice(2), and waits as `waiter` says.
@@ -50,32 +52,27 @@ pub(crate) fn splice(
         ends: (end, sink_end),
         offsets: (from, to),
         most,
+        side: outcome::side_that_blocks(Call::Splice, (end, sink_end)),
     };
     splice.run(waiter)
 }
 
 impl Splice<'_> {
     fn run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
-        let (side, tried) = (Cell::new(TransferSide::Source), Cell::new(0));
+        let tried = Cell::new(0);
         let in_parts = waiter.counts && waiter.slow;
         let may_end_early = waiter.is_nonblocking() || waiter.interruptible;
         let may_sleep = self.ends == (End::Own, End::Socket) && !may_end_early;
         let began = may_sleep.then(Instant::now);
-        let which = || match side.get() {
-            TransferSide::Source => (self.source, Ready::ToRead),
-            TransferSide::Sink => (self.sink, Ready::ToWrite),
-        };
+        let (fd, ready) = self.waited_for();
         let call = || match self.once((may_sleep, in_parts), &tried)? {
-            Outcome::WouldBlock(of) | Outcome::InVain(of) => {
-                side.set(of);
-                Err(Errno::AGAIN)
-            }
+            Outcome::WouldBlock(_) | Outcome::InVain(_) => Err(Errno::AGAIN),
             Outcome::Interrupted => Err(Errno::INTR),
             known => Ok(known),
         };
         let done = match may_sleep {
-            true => waiter.until_one_ready(which, call),
-            false => waiter.by_poll(|waiter| waiter.until_one_ready(which, call)),
+            true => waiter.until_ready_unseen(fd, ready, call),
+            false => waiter.by_poll(|waiter| waiter.until_ready_unseen(fd, ready, call)),
         };
         waiter.slow = began.is_some_and(|began| began.elapsed() >= SLOW);
         match done {
@@ -89,8 +86,8 @@ impl Splice<'_> {
             Ok(known) => Ok(known),
             Err(errno) => match (waiter.stopped(), errno) {
                 (Some(stopped), _) => Err(stopped),
-                (None, Errno::AGAIN) => Ok(Outcome::WouldBlock(side.get())),
-                (None, errno) => Ok(Outcome::Failed(side.get(), errno)),
+                (None, Errno::AGAIN) => Ok(Outcome::WouldBlock(self.side)),
+                (None, errno) => Ok(Outcome::Failed(self.side, errno)),
             },
         }
     }
@@ -101,14 +98,19 @@ impl Splice<'_> {
         (may_sleep, in_parts): (bool, bool),
         tried: &Cell<usize>,
     ) -> Result<Outcome, Errno> {
-        let needs_look = |end| !may_sleep && !matches!(end, End::Own | End::Pipe | End::File);
-        let looked = [self.ends.0, self.ends.1].map(needs_look);
-        if looked != [false; 2] {
-            let polled = self.ask(looked)?;
-            if polled != (Polled::Ready, Polled::Ready) {
-                return Ok(self.failed_before(polled).unwrap_or_else(|| {
-                    outcome::of(Call::Splice, self.ends, Err(Errno::AGAIN), Some(polled))
-                }));
+        let (fd, ready) = self.waited_for();
+        let end = ready.side(self.ends.0, self.ends.1);
+        if !may_sleep && !matches!(end, End::Own | End::Pipe | End::File) {
+            let polled = outcome::ask(fd, self.side)?;
+            if polled == Polled::Queued {
+                // `POLLERR` alone may also be the pending error of the socket.
+                if let Ok(Err(errno)) = sockopt::socket_error(fd) {
+                    return Ok(Outcome::Failed(self.side, errno));
+                }
+            }
+            if polled != Polled::Ready {
+                let again = Err(Errno::AGAIN);
+                return Ok(outcome::of(Call::Splice, self.ends, again, Some(polled)));
             }
         }
         let is_socket = self.ends.1 == End::Socket;
@@ -131,7 +133,7 @@ impl Splice<'_> {
         let result = call();
         match outcome::of(Call::Splice, self.ends, result, None) {
             Outcome::Ask => {
-                let polled = self.ask([self.ends.0 != End::Own, self.ends.1 != End::Own])?;
+                let polled = outcome::ask(fd, self.side)?;
                 Ok(outcome::of(Call::Splice, self.ends, result, Some(polled)))
             }
             Outcome::RefusedOrPending(errno) => {
@@ -142,19 +144,11 @@ impl Splice<'_> {
         }
     }
 
-    fn ask(&self, [source, sink]: [bool; 2]) -> Result<(Polled, Polled), Errno> {
-        outcome::ask(source.then_some(self.source), sink.then_some(self.sink))
-    }
-
-    /// Returns the pending error of a socket that poll(2) reports with `POLLERR` alone.
-    fn failed_before(&self, polled: (Polled, Polled)) -> Option<Outcome> {
-        let (socket, side) = match polled {
-            (Polled::Queued, _) => (self.source, TransferSide::Source),
-            (_, Polled::Queued) => (self.sink, TransferSide::Sink),
-            _ => return None,
-        };
-        let pending = sockopt::socket_error(socket).ok()?.err();
-        pending.map(|errno| Outcome::Failed(side, errno))
+    fn waited_for(&self) -> (BorrowedFd<'_>, Ready) {
+        match self.side {
+            TransferSide::Source => (self.source, Ready::ToRead),
+            TransferSide::Sink => (self.sink, Ready::ToWrite),
+        }
     }
 }
 

@@ -36,7 +36,7 @@ pub enum Ready {
 
 impl Ready {
     /// Returns the side of a call that has to be ready.
-    pub(crate) fn side<T>(self, source: T, sink: T) -> T {
+    pub fn side<T>(self, source: T, sink: T) -> T {
         match self {
             Ready::ToRead => source,
             Ready::ToWrite => sink,
@@ -241,7 +241,7 @@ impl Waiter {
         if !std::mem::take(&mut self.has_looked) && looks {
             self.look.look(|| is_ready(fd, ready) != Ok(false));
         }
-        self.until_one_ready(|| (fd, ready), call)
+        self.until_ready_unseen(fd, ready, call)
     }
 
     /// Looks as the next call on `fd` would, instead of that call, and returns whether `fd` is ready.
@@ -266,15 +266,15 @@ impl Waiter {
         done
     }
 
-    /// As [`until_ready`](Self::until_ready), for calls where only an `EAGAIN` shows which fd has to become ready.
-    pub fn until_one_ready<'fd, T>(
+    /// As [`until_ready`](Self::until_ready), without a look before the first call.
+    pub fn until_ready_unseen<T>(
         &mut self,
-        which: impl Fn() -> (BorrowedFd<'fd>, Ready),
+        fd: BorrowedFd<'_>,
+        ready: Ready,
         call: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let mut nap = Nap::default();
         self.until(call, |waiter| {
-            let (fd, ready) = which();
             waiter.nap(&mut nap)?;
             waiter.sleep(fd, ready)
         })
