@@ -79,10 +79,9 @@ pub enum Outcome {
     /// The call moved nothing, and a read(2) shows why: it returns bytes that this call cannot move (behind the mark
     /// of urgent data, out of a file of /proc), or 0 at the end. It must not wait for the source.
     ReadOnce,
-    /// This side is not ready. poll(2) will say when it is.
+    /// This side is not ready. Before the next try, wait for poll(2); if that says again and again that the side is ready,
+    /// pause ([`Nap`](crate::wait::Nap)).
     WouldBlock(TransferSide),
-    /// This side is not ready, and poll(2) says that it is: pause before the next try ([`Nap`](crate::wait::Nap)).
-    InVain(TransferSide),
     /// The kernel, a sandbox or this pair of descriptors does not support the call: use another.
     Refused,
     /// The call is refused, or a socket has failed with this error, which the kernel reports once, before the end of the
@@ -176,11 +175,9 @@ fn not_ready(call: Call, (source, sink): (End, End), polled: Option<Polled>) -> 
     match polled {
         // At the mark of urgent data, splice(2) returns EAGAIN however many bytes follow.
         None if by_reading => Outcome::Ask,
-        None | Some(Polled::NotReady) => Outcome::WouldBlock(side),
-        Some(Polled::Queued) => Outcome::InVain(side),
-        Some(_) if by_reading => Outcome::ReadOnce,
-        // Another process was faster, or the driver does not support poll(2).
-        Some(_) => Outcome::InVain(side),
+        Some(Polled::Ready | Polled::Ended) if by_reading => Outcome::ReadOnce,
+        // Also if poll(2) says that the side is ready: another process was faster, or the driver does not support poll(2).
+        _ => Outcome::WouldBlock(side),
     }
 }
 
@@ -308,11 +305,6 @@ mod tests {
                         Sink => sink != Memory,
                     };
                     may && result == Err(Errno::AGAIN)
-                        && polled.is_none_or(|polled| polled == NotReady)
-                }
-                // poll(2) was asked, and does not say that this side is not ready.
-                Outcome::InVain(_) => {
-                    result == Err(Errno::AGAIN) && polled.is_some_and(|polled| polled != NotReady)
                 }
                 Outcome::Refused => match result {
                     Ok(n) => n == 0 && source == Own,
@@ -357,7 +349,7 @@ mod tests {
         every(|call, (source, sink), result, polled, outcome| {
             if result == Err(Errno::AGAIN) {
                 let waits = match outcome {
-                    Outcome::WouldBlock(_) | Outcome::InVain(_) => true,
+                    Outcome::WouldBlock(_) => true,
                     // A read(2) follows, and that one waits.
                     Outcome::ReadOnce => source == Socket && !matches!(call, Read),
                     Outcome::Ask => polled.is_none(),
@@ -427,8 +419,8 @@ mod tests {
                 asked(NotReady),
                 Outcome::WouldBlock(Sink),
             ),
-            (Splice, Own, Pipe, again, ready, Outcome::InVain(Sink)),
-            (Splice, Pipe, Own, again, ready, Outcome::InVain(Source)),
+            (Splice, Own, Pipe, again, ready, Outcome::WouldBlock(Sink)),
+            (Splice, Pipe, Own, again, ready, Outcome::WouldBlock(Source)),
             // Urgent data: readable, and splice(2) moves nothing.
             (Splice, Socket, Own, again, None, Outcome::Ask),
             (
@@ -440,7 +432,14 @@ mod tests {
                 Outcome::WouldBlock(Source),
             ),
             (Splice, Socket, Own, again, ready, Outcome::ReadOnce),
-            (Read, Socket, Memory, again, ready, Outcome::InVain(Source)),
+            (
+                Read,
+                Socket,
+                Memory,
+                again,
+                ready,
+                Outcome::WouldBlock(Source),
+            ),
             // A message in the error queue: poll(2) returns at once.
             (
                 Splice,
@@ -448,7 +447,7 @@ mod tests {
                 Socket,
                 again,
                 asked(Queued),
-                Outcome::InVain(Sink),
+                Outcome::WouldBlock(Sink),
             ),
             (
                 Splice,
@@ -456,7 +455,7 @@ mod tests {
                 Own,
                 again,
                 asked(Queued),
-                Outcome::InVain(Source),
+                Outcome::WouldBlock(Source),
             ),
             (
                 Read,
@@ -464,7 +463,7 @@ mod tests {
                 Memory,
                 again,
                 asked(Queued),
-                Outcome::InVain(Source),
+                Outcome::WouldBlock(Source),
             ),
             // Refusals.
             (Splice, Own, File, Err(Errno::INVAL), None, Outcome::Refused),

@@ -66,7 +66,7 @@ impl Splice<'_> {
         let began = may_sleep.then(Instant::now);
         let (fd, ready) = self.waited_for();
         let call = || match self.once((may_sleep, in_parts), &tried)? {
-            Outcome::WouldBlock(_) | Outcome::InVain(_) => Err(Errno::AGAIN),
+            Outcome::WouldBlock(_) => Err(Errno::AGAIN),
             Outcome::Interrupted => Err(Errno::INTR),
             known => Ok(known),
         };

@@ -63,9 +63,7 @@ pub(super) fn stepped(
         Outcome::End => Ok(Step::End),
         Outcome::ReadOnce => Ok(Step::Doubtful),
         Outcome::EmptyMessage | Outcome::Interrupted | Outcome::Ask => Ok(Step::Taken),
-        Outcome::WouldBlock(side) | Outcome::InVain(side) => {
-            Err(Stop::At(side, operation, Errno::AGAIN))
-        }
+        Outcome::WouldBlock(side) => Err(Stop::At(side, operation, Errno::AGAIN)),
         Outcome::Refused | Outcome::RefusedOrPending(_) => {
             Err(Stop::Refused(side(), operation, errno))
         }
