@@ -3,14 +3,13 @@
 //! | how | into | when | file |
 //! |---|---|---|---|
 //! | pages, by vmsplice(2) | a pipe | the sender offers the memory, and the kernel shares its pages | this one |
-//! | pages, through a private pipe | a Unix stream socket | the same | `into_socket.rs` |
+//! | pages, through a private pipe | a Unix stream socket | the same | this one |
 //! | a copy, through a private socket | a pipe | 32 KiB and more that are not sent as pages | `socket.rs` |
 //! | write(2), pwrite(2) | anything | otherwise | this one |
 //!
 //! A [`Producer`](crate::Producer), a [`Transfer`](crate::Transfer), and each sink of a [`Tee`](crate::Tee) and a
 //! [`Buffer`](crate::Buffer) has one outlet.
 
-mod into_socket;
 mod socket;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,9 +18,10 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use crate::kind::Kind;
-use crate::memory::Geometry;
+use crate::memory::{self, Geometry};
 use crate::own_pipe::OwnPipe;
 use crate::way::Way;
+use fullbore_linux::outcome::{End, Outcome};
 use fullbore_linux::pipe::{own_writable, roomy};
 use fullbore_linux::{self as linux, Calls, PipeEnd, uninterrupted};
 pub(crate) use socket::{Failed, RUN};
@@ -169,7 +169,7 @@ impl Outlet {
                 own.map(|own| Target::Duplicate(Some(own)))
             }
             Kind::UnixStream if linux::has_huge_pages() => {
-                into_socket::pipe_before(capacity).map(Target::Socket)
+                pipe_before(capacity).map(Target::Socket)
             }
             _ => None,
         };
@@ -246,7 +246,7 @@ impl Outlet {
         if let Target::Socket(own) = &mut self.target {
             if offered || own.held > 0 {
                 // SAFETY: as this function's own condition.
-                match unsafe { into_socket::send(own, &mut self.calls, sink, bytes) }? {
+                match unsafe { send_into_socket(own, &mut self.calls, sink, bytes) }? {
                     Some(n) => return Ok(self.gave(n)),
                     None => self.target = Target::Sink,
                 }
@@ -335,5 +335,50 @@ impl Outlet {
         self.given += n as u64;
         self.last = Way::Fresh;
         Sent::Given(n)
+    }
+}
+
+/// Creates the private pipe before a Unix stream socket, of up to `capacity` bytes; `None` if no pipe of a useful size
+/// can be made.
+fn pipe_before(capacity: usize) -> Option<OwnPipe> {
+    let own = OwnPipe::new(capacity).ok()?;
+    (own.capacity >= memory::FIRST).then_some(own)
+}
+
+/// Sends fresh pages into a Unix stream socket, through a private pipe: vmsplice(2) gives pages only to a pipe, and
+/// splice(2) moves references from there into the socket. The receiver then refers to the pages, too, and may splice them
+/// on. They are never written to again, so it gets the bytes as they were, as from a pipe.
+///
+/// Gives as many of `bytes` to the pipe as it accepts, if it is empty, and moves them into `sink`. Returns how many
+/// have arrived; `None` if the kernel or a sandbox does not allow it for this socket. After an error or a short count,
+/// the next call must pass the rest of these bytes.
+///
+/// # Safety
+/// The bytes must be in a private mapping, and must not be written to again.
+///
+/// # Errors
+/// The call that failed, and its error. All bytes that have not arrived are still in the memory.
+unsafe fn send_into_socket(
+    own: &mut OwnPipe,
+    calls: &mut Calls,
+    sink: BorrowedFd<'_>,
+    bytes: &[u8],
+) -> Result<Option<usize>, Failed> {
+    if own.held == 0 {
+        let (pipe, flags) = (own.pipe.writer.as_fd(), SpliceFlags::NONBLOCK);
+        // SAFETY: the caller vouches for the pages, and this is the write end of a pipe.
+        own.held = match unsafe { calls.vmsplice(pipe, bytes, flags) } {
+            Ok(given) => given,
+            Err(errno) if linux::is_refusal(errno) => return Ok(None),
+            Err(errno) => return Err(("vmsplice", errno)),
+        };
+    }
+    calls.also_made(1);
+    match own.send_on(&mut calls.waiter, (sink, End::Socket, None), usize::MAX) {
+        Ok(Outcome::Moved(n)) => Ok(Some(n)),
+        // write(2) either works, or returns the reason why not.
+        Ok(Outcome::Refused) => Ok(None),
+        Ok(Outcome::Failed(_, errno)) => Err(("splice", errno)),
+        Ok(_) | Err(_) => Err(("splice", Errno::AGAIN)),
     }
 }

@@ -22,11 +22,11 @@ use super::output::Output;
 use crate::memory::{Geometry, Memory};
 use crate::outlet::{RUN, make_roomy};
 use crate::way::Way;
-use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pages::ReadOnlyPages;
-use fullbore_linux::pipe::{self, Pipe, roomy};
-use fullbore_linux::wait::Ready;
-use fullbore_linux::{self as linux, Calls, Owner};
+use fullbore_linux::pipe::{self, roomy};
+use fullbore_linux::{
+    self as linux, Calls, Error, Owner, Pipe, Ready, Result, TransferSide, error,
+};
 
 /// Bytes of repeated pattern in memory, for sends that do not use a master pipe.
 const BLOCK: usize = 1024 * 1024;

@@ -11,12 +11,11 @@ use super::step::{Ends, Stepped, Stop, has_flag, stepped};
 use crate::kind::Kind;
 use crate::splice::{SLOW, room_in, splice};
 use crate::way::Way;
-use fullbore_linux::error::TransferSide;
 use fullbore_linux::outcome::{self, Outcome};
-use fullbore_linux::pages::Pages;
 use fullbore_linux::place::Place;
-use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
-use fullbore_linux::{self as linux, without_sigpipe};
+use fullbore_linux::{
+    self as linux, Pages, Ready, TransferSide, Waiter, uninterrupted, without_sigpipe,
+};
 
 /// Bytes of one copy_file_range(2): many, but few enough to show progress, and to stop between two calls.
 pub(super) const RANGE: usize = 64 << 20;

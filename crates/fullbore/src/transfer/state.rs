@@ -313,18 +313,12 @@ impl State {
 
     /// Makes one write of bytes that were read.
     fn write(&mut self, ends: &Ends<'_>) -> Stepped {
-        let (from, at, most) = (
-            self.held.sent,
-            self.tally.sink.at(),
-            self.tally.sink.most(ends.options.most_at_once()),
-        );
-        let sent = self
-            .held
-            .stage
-            .send(&mut self.outlet, ends.sink, from, most, at);
+        let (from, at) = (self.held.sent, self.tally.sink.at());
+        let most = self.tally.sink.most(ends.options.most_at_once());
+        let sent = (self.held.stage).send(&mut self.outlet, ends.sink, from, most, at);
         let n = sent.map_err(|(operation, errno)| {
-            let stopped = self.outlet.calls.waiter.stopped();
-            Stop::of_call(stopped, TransferSide::Sink, operation, errno)
+            let stopped = self.outlet.calls.waiter.stopped().map(Stop::from);
+            stopped.unwrap_or(Stop::At(TransferSide::Sink, operation, errno))
         })?;
         self.held.seen = (from, from + n);
         self.held.sent += n;

@@ -36,21 +36,6 @@ pub(crate) enum Stop {
     Other(Error),
 }
 
-impl Stop {
-    /// Converts the result of a call that failed with `errno`; `stopped` says whether its wait was stopped.
-    pub(super) fn of_call(
-        stopped: Option<Stopped>,
-        side: TransferSide,
-        operation: &'static str,
-        errno: Errno,
-    ) -> Self {
-        match stopped {
-            Some(stopped) => Stop::EndReason(stopped),
-            None => Stop::At(side, operation, errno),
-        }
-    }
-}
-
 /// Converts the outcome of a call. `errno` is its error if it was refused, and `side` finds out which side has failed.
 pub(super) fn stepped(
     operation: &'static str,
