@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::error::{self, Error, Result};
 use crate::geometry::Geometry;
+use crate::wait::uninterrupted;
 pub use fullbore_types::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
 
 /// The default capacity that output pipes and private pipes are grown to: the largest that an unprivileged user may
@@ -29,6 +30,23 @@ pub fn with_capacity(bytes: usize) -> Result<(Pipe, PipeGrowth)> {
     let pipe = Pipe::new()?;
     let growth = PipeEnd::new(pipe.writer.as_fd())?.grow(bytes)?;
     Ok((pipe, growth))
+}
+
+/// Reads the bytes back that a private pipe has `held`, and appends them to `bytes`.
+///
+/// # Errors
+/// As read(2), without `EINTR`. What was read before is in `bytes`.
+pub fn take_back(reader: &OwnedFd, held: &mut usize, bytes: &mut Vec<u8>) -> Result<(), Errno> {
+    while *held > 0 {
+        let begun = bytes.len();
+        bytes.resize(begun + *held, 0);
+        let read = uninterrupted(|| rustix::io::read(reader, &mut bytes[begun..]));
+        let n = read.unwrap_or(0);
+        bytes.truncate(begun + n);
+        *held -= n;
+        read?;
+    }
+    Ok(())
 }
 
 /// Returns the view of `fd`, or `None` if it is not a pipe.

@@ -12,6 +12,7 @@ use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, splice};
 
 use crate::pool::{Buffer, LentPipe, Pool};
 use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
+use fullbore_linux::pipe::take_back;
 use fullbore_linux::place::at_position;
 use fullbore_linux::{Calls, Wait, page_size, without_sigpipe};
 
@@ -173,18 +174,9 @@ impl Carrier {
             Carrier::Memory(buffer) => bytes.extend_from_slice(&buffer.bytes[buffer.held.clone()]),
             Carrier::Broken(read, _) => bytes.append(read),
             Carrier::Piped(lent, _) => {
-                bytes.resize(lent.held, 0);
-                let mut read = 0;
-                while read < bytes.len() {
-                    match retry_on_intr(|| rustix::io::read(&lent.pipe.reader, &mut bytes[read..]))
-                    {
-                        Ok(n) => read += n,
-                        Err(errno) => {
-                            bytes.truncate(read);
-                            *self = Carrier::Broken(bytes, errno);
-                            return Err(errno);
-                        }
-                    }
+                if let Err(errno) = take_back(&lent.pipe.reader, &mut lent.held, &mut bytes) {
+                    *self = Carrier::Broken(bytes, errno);
+                    return Err(errno);
                 }
                 self.give_back();
             }

@@ -291,13 +291,13 @@ impl Direction {
 
     /// Returns whether the next bytes are spliced.
     fn splices(&self, source: Kind, sink: Kind) -> bool {
+        let takes_part = |shape| matches!(shape, Kind::Pipe | Kind::Socket | Kind::File);
         self.guarantee == Guarantee::Reference
             && !self.refused
             && (self.streams || source == Kind::File)
             && (self.no_packets || (source, sink) != (Kind::Pipe, Kind::Pipe))
-            && [source, sink]
-                .iter()
-                .all(|shape| matches!(shape, Kind::Pipe | Kind::Socket | Kind::File))
+            && takes_part(source)
+            && takes_part(sink)
     }
 
     pub(crate) fn error(&self, side: TransferSide, call: &'static str, errno: io::Error) -> Error {

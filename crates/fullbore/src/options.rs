@@ -148,11 +148,6 @@ impl<For> Options<For> {
         }
     }
 
-    /// Returns whether the limit is reached after `taken` bytes.
-    pub(crate) fn is_at_limit(&self, taken: u64) -> bool {
-        self.limit.is_some_and(|limit| taken >= limit)
-    }
-
     /// Returns the most bytes that the next call may take after `taken` bytes, at most `otherwise`.
     pub(crate) fn most(&self, taken: u64, otherwise: usize) -> usize {
         let chunk = self.most_at_once().min(otherwise);

@@ -82,18 +82,4 @@ impl OwnPipe {
         self.held -= n;
         Ok(n)
     }
-
-    /// Reads all held bytes back, and appends them to `bytes`.
-    ///
-    /// # Errors
-    /// As read(2), without `EINTR`.
-    pub(crate) fn take_all_back(&mut self, bytes: &mut Vec<u8>) -> Result<(), Errno> {
-        while self.held > 0 {
-            let begun = bytes.len();
-            bytes.resize(begun + self.held, 0);
-            let n = self.take_back(&mut bytes[begun..])?;
-            bytes.truncate(begun + n);
-        }
-        Ok(())
-    }
 }

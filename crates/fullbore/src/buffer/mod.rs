@@ -198,7 +198,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let looking = || watch(&store.level(began.elapsed()));
         let ended = options.run_threads(store, &ends, (reading, writing), first, looking);
         let level = store.level(began.elapsed());
-        ended.report(level, options.is_at_limit(level.taken))
+        ended.report(level, options.left(level.taken) == 0)
     }
 
     /// Checks the options and the fds, and allocates the memory. Also returns whether the source may have to be waited

@@ -24,7 +24,7 @@ impl Splitting<'_> {
             if !self.state.branches.iter().any(Branch::is_alive) {
                 return Ok(EndReason::AtEnd);
             }
-            if self.options.is_at_limit(self.state.taken) {
+            if self.options.left(self.state.taken) == 0 {
                 return Ok(EndReason::AtLimit);
             }
             if self.state.long {

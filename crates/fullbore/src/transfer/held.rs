@@ -9,8 +9,7 @@ use super::options::TransferOptions;
 use super::step::Stop;
 use crate::own_pipe::OwnPipe;
 use crate::stage::Stage;
-use fullbore_linux as linux;
-use fullbore_linux::error::TransferSide;
+use fullbore_linux::{self as linux, TransferSide, pipe};
 
 /// The bytes in flight: those of the private pipe were taken first, then come those of the stage, and last those ahead.
 pub(super) struct Held {
@@ -104,7 +103,7 @@ impl Held {
     pub(super) fn into_bytes(self) -> Result<Vec<u8>, Errno> {
         let mut bytes = self.stage.bytes()[self.sent..].to_vec();
         if let Some(mut own) = self.through {
-            own.take_all_back(&mut bytes)?;
+            pipe::take_back(&own.pipe.reader, &mut own.held, &mut bytes)?;
         }
         bytes.extend(self.ahead);
         Ok(bytes)

@@ -272,7 +272,7 @@ fn steps(
         if let Some(stopped) = options.waiter.due() {
             return Ok(stopped.into());
         }
-        if options.is_at_limit(state.tally.taken) && state.tally.under_way() == 0 {
+        if options.left(state.tally.taken) == 0 && state.tally.under_way() == 0 {
             return Ok(EndReason::AtLimit);
         }
         let method = state.method();
