@@ -9,7 +9,7 @@
 // machine (NULL where an object or a place is required, an invalid size, an unknown constant), -EBADF for a file
 // descriptor that is not open, and otherwise the kernel's error. Any other value is a result. A function
 // that returns an int64_t returns a number of bytes or nanoseconds. A function that returns a pointer returns
-// NULL for a wrong argument. errno itself is not set.
+// NULL for a wrong argument. errno has no meaning after a call.
 //
 // Errors. `fullbore_error *error` may be NULL. If it is not, a function that fails stores there on which side
 // (source or sink) it failed, after how many bytes, and a message.

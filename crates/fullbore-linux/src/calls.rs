@@ -132,6 +132,7 @@ impl Calls {
     pub fn read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
         self.made += 1;
         let plain = self.is_plain(fd);
+        let may_hang_up = self.may_be_a_terminal();
         let ready = (Ready::ToRead, !self.waiter.may_wait());
         let no_wait = &mut self.no_wait;
         let call = |fd: BorrowedFd<'_>, buf: &mut &mut [u8], how: How<'_>| match how {
@@ -142,7 +143,7 @@ impl Calls {
             How::Message => rustix::net::recv(fd, &mut **buf, RecvFlags::DONTWAIT).map(|(n, _)| n),
             How::Plain | How::Looked | How::Relayed(_) => rustix::io::read(fd, &mut **buf),
         };
-        to_the_end_of(fd, || {
+        to_the_end_of(fd, may_hang_up, || {
             self.waiter.until_ready(fd, Ready::ToRead, || match plain {
                 true => rustix::io::read(fd, &mut *buf),
                 false => without_waiting(no_wait, fd, ready, &mut *buf, call),
@@ -236,9 +237,13 @@ impl Calls {
         let flags = self.splice_flags(flags);
         let waited_for = ready.side(source, sink);
         let splice = || rustix::pipe::splice(source, None, sink, None, len, flags);
-        to_the_end_of(source, || match flags.contains(SpliceFlags::NONBLOCK) {
-            true => (self.waiter).by_poll(|waiter| waiter.until_ready(waited_for, ready, splice)),
-            false => self.waiter.until_ready(waited_for, ready, splice),
+        to_the_end_of(source, false, || {
+            match flags.contains(SpliceFlags::NONBLOCK) {
+                true => {
+                    (self.waiter).by_poll(|waiter| waiter.until_ready(waited_for, ready, splice))
+                }
+                false => self.waiter.until_ready(waited_for, ready, splice),
+            }
         })
     }
 
@@ -303,6 +308,12 @@ impl Calls {
         )
     }
 
+    /// Returns whether the file may be a terminal, as far as is known.
+    fn may_be_a_terminal(&self) -> bool {
+        let is_look = matches!(self.no_wait, NoWait::Look);
+        is_look || !self.has_peer() && !matches!(self.no_wait, NoWait::Needless)
+    }
+
     fn look_at(&mut self, fd: BorrowedFd<'_>) {
         let is_known = match &self.no_wait {
             NoWait::Unknown => false,
@@ -328,12 +339,19 @@ impl Calls {
 /// Makes a reading call, and repeats it once if the master of a pseudoterminal returns `EIO`, which means that no slave
 /// is open: `n_tty_read` (drivers/tty/n_tty.c) looks for bytes before it checks that, so bytes that arrived in between
 /// are still queued. Only the second `EIO` in a row is the end.
+///
+/// A slave that has hung up answers every read(2) with 0, and every other call with `EIO` (`hung_up_tty_fops`,
+/// drivers/tty/tty_io.c): that is no end of what was typed, as it is none to a reader that sleeps at that moment.
 fn to_the_end_of(
     source: BorrowedFd<'_>,
+    may_hang_up: bool,
     mut read: impl FnMut() -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     match read() {
         Err(Errno::IO) if is_ptmx(source) => read(),
+        Ok(0) if may_hang_up && rustix::termios::tcgetattr(source).err() == Some(Errno::IO) => {
+            Err(Errno::IO)
+        }
         answer => answer,
     }
 }

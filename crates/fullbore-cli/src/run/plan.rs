@@ -1,6 +1,7 @@
 //! Turns a command line into the stages to start, and records how their exit codes count.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
@@ -400,7 +401,14 @@ fn without_running(command: &Command) -> std::io::Result<Output> {
         .arg("-n")
         .args(&command.words[1..]);
     // With one pipe, std reads it to its end. With two, it needs ioctl(2), and panics where that is refused.
-    shell.stdin(Stdio::null()).stdout(Stdio::null()).output()
+    // A container may have no /dev/null. The shell reads and prints nothing there.
+    let null = File::options().read(true).write(true).open("/dev/null");
+    let end = || {
+        null.as_ref().map_or(Ok(Stdio::inherit()), |null| {
+            null.try_clone().map(Stdio::from)
+        })
+    };
+    shell.stdin(end()?).stdout(end()?).output()
 }
 
 #[cfg(test)]

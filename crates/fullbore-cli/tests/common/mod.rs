@@ -103,10 +103,10 @@ pub fn at_least(
     assert!(right >= at_least, "{said}");
 }
 
-/// Runs `fullbore` with the options in `words`, with an empty directory mounted over /proc; returns `None`
+/// Runs `fullbore` with the options in `words`, with an empty directory mounted over this one; returns `None`
 /// if that is not permitted.
-pub fn run_without_proc(words: &str) -> Option<Output> {
-    const COVERED: &str = "mount -t tmpfs none /proc";
+pub fn run_without(directory: &str, words: &str) -> Option<Output> {
+    let covered = format!("mount -t tmpfs none {directory}");
     let unshare = |line: &str| {
         let mut command = Command::new("unshare");
         let root = if is_root() { "-m" } else { "-rm" };
@@ -118,11 +118,11 @@ pub fn run_without_proc(words: &str) -> Option<Output> {
             .stderr(Stdio::piped());
         command
     };
-    if !output_of(&mut unshare(COVERED)).is_ok_and(|o| o.status.success()) {
-        skipped("/proc cannot be taken away here");
+    if !output_of(&mut unshare(&covered)).is_ok_and(|o| o.status.success()) {
+        skipped(&format!("{directory} cannot be taken away here"));
         return None;
     }
-    let line = format!("{COVERED} && exec \"$0\" \"$@\"");
+    let line = format!("{covered} && exec \"$0\" \"$@\"");
     Some(finish(start(&mut unshare(&line))))
 }
 

@@ -410,7 +410,7 @@ impl Emptier<'_> {
             };
             if next != Next::Wait {
                 // Waits before the first byte and after the last one do not count.
-                let is_short = !inner.state.ended && inner.state.sent(self.output) > 0;
+                let is_short = next != Next::End && inner.state.sent(self.output) > 0;
                 if is_short && inner.state.first_output() == Some(self.output) {
                     if let Some(since) = waited {
                         let time = since.elapsed();

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -269,6 +269,51 @@ fn a_gate_that_never_opens_delays_every_byte_and_loses_none() {
     assert!(report.level.full.times >= 1, "{report}");
     assert_eq!(report.level.most, report.level.capacity);
     assert!(gate.0.load(Ordering::Relaxed) >= 20);
+}
+
+/// A gate that is open once, and tells each later time that it is asked.
+#[derive(Debug)]
+struct OpenOnce(AtomicBool, Sender<bool>);
+
+impl Gate for OpenOnce {
+    fn may_write(&self, _: u64, _: u64) -> bool {
+        let is_first = !self.0.swap(true, Ordering::Relaxed);
+        is_first || self.1.send(true).is_err()
+    }
+}
+
+#[test]
+fn a_wait_for_the_last_bytes_counts() {
+    let _watch = watch("a_wait_for_the_last_bytes_counts");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let (tell, told) = channel();
+    let gate = OpenOnce(AtomicBool::new(false), tell.clone());
+    let runs = thread::spawn(move || {
+        let buffer = BufferOptions::new().gate(gate);
+        let sinks = [(sink.writer, Policy::FAIL_ALL)];
+        buffer.open(source.reader, sinks).run().unwrap()
+    });
+    let reads = thread::spawn(move || {
+        let bytes = File::from(sink.reader).bytes();
+        // After the last one, nobody asks.
+        let tells = bytes.inspect(|byte| tell.send(byte.is_err()).unwrap_or_default());
+        tells.count()
+    });
+    let mut there = File::from(source.writer);
+    let mut written = 0;
+    // Until the sink has waited for a byte: then the gate keeps it back until the end.
+    let has_waited = || told.recv().unwrap();
+    loop {
+        there.write_all(b"x").unwrap();
+        written += 1;
+        if has_waited() {
+            break;
+        }
+    }
+    drop(there);
+    let report = runs.join().unwrap();
+    assert_eq!(report.level.empty.times, 1, "{report}");
+    assert_eq!(reads.join().unwrap(), written);
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::common::ends::{From, MOST, Source, To, content, memfd, same_bytes, tc
 use crate::common::*;
 use fullbore::tee::Policy;
 use fullbore::{
-    Consumer, EndReason, Error, Guarantee, Pipe, Tee, Transfer, TransferFailure, TransferOptions,
-    TransferReport, TransferSide, Wait, Way,
+    BufferOptions, Consumer, ConsumerOptions, EndReason, Error, Guarantee, Pipe, Tee, TeeOptions,
+    Transfer, TransferFailure, TransferOptions, TransferReport, TransferSide, Wait, Way,
 };
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -508,6 +508,37 @@ fn the_end_of_file_of_a_terminal_is_read_once() {
         let report = moving.join().unwrap();
         assert_eq!(report.bytes, 1000 * LINES as u64, "{guarantee:?}");
         assert_eq!(collected.all(), line.repeat(LINES), "{guarantee:?}");
+    }
+}
+
+#[test]
+fn a_terminal_that_has_hung_up_is_an_error_and_no_end() {
+    for wait in [Wait::Block, Wait::Poll] {
+        let Some((master, slave)) = raw_pty() else {
+            return fullbore_tests::skipped("no pseudo-terminal here");
+        };
+        drop(master);
+        let failed = |what: &str, error: &Error| {
+            assert!(
+                error.to_string().contains("Input/output"),
+                "{what}, {wait:?}: {error}"
+            );
+        };
+        let mut consumer = ConsumerOptions::new().wait(wait).open(&slave).unwrap();
+        let read = consumer.read(&mut [0]).unwrap_err();
+        assert_eq!(read.raw_os_error(), Some(libc::EIO), "{wait:?}");
+        let sink = || Pipe::new().unwrap();
+        let moved = TransferOptions::new()
+            .wait(wait)
+            .open(&slave, sink().writer)
+            .run();
+        failed("transfer", &moved.unwrap_err().error);
+        let sinks = [(sink().writer, Policy::DROP)];
+        let moved = TeeOptions::new().wait(wait).open(&slave, sinks).run();
+        failed("tee", &moved.unwrap_err().error);
+        let sinks = [(sink().writer, Policy::DROP)];
+        let moved = BufferOptions::new().open(&slave, sinks).run();
+        failed("buffer", &moved.unwrap_err().error);
     }
 }
 

@@ -57,7 +57,7 @@ fn has_mbuffer() -> bool {
 #[test]
 fn it_needs_no_proc() {
     for words in ["buffer -q -m 1M", "buffer -q"] {
-        let Some(output) = run_without_proc(words) else {
+        let Some(output) = run_without("/proc", words) else {
             return;
         };
         assert_quiet_success(&output);

@@ -362,14 +362,14 @@ fn a_long_run_says_how_long_it_takes_and_shows_the_figures_of_its_first_round() 
 
 #[test]
 fn without_proc_that_is_said() {
-    let Some(output) = run_without_proc(&format!("bench {SHORT} write_read")) else {
+    let Some(output) = run_without("/proc", &format!("bench {SHORT} write_read")) else {
         return;
     };
     assert_code(&output, 3);
     assert!(output.stdout.is_empty(), "{}", said(&output));
     assert!(one_line(stderr(&output)).contains("/proc is not mounted"));
     // Commands that do not need /proc still work.
-    assert_quiet_success(&run_without_proc("bench --list").unwrap());
+    assert_quiet_success(&run_without("/proc", "bench --list").unwrap());
 }
 
 #[test]

@@ -325,7 +325,7 @@ fn nothing_hangs_and_nothing_is_left_behind() {
 
 #[test]
 fn without_proc_that_is_said() {
-    let Some(output) = run_without_proc("doctor") else {
+    let Some(output) = run_without("/proc", "doctor") else {
         return;
     };
     assert_code(&output, 3);

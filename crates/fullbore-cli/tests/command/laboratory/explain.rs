@@ -200,7 +200,7 @@ fn what_a_caller_calls_things_does_not_move_the_cursor() {
 #[test]
 fn without_a_proc_of_its_own_that_is_said() {
     for words in ["explain -- true", "explain write_read"] {
-        if let Some(output) = run_without_proc(words) {
+        if let Some(output) = run_without("/proc", words) {
             assert_code(&output, 3);
             assert!(one_line(stderr(&output)).contains("/proc is not mounted"));
         }

@@ -15,7 +15,7 @@ use crate::common::refusing::{call, refusing, under};
 
 use crate::common::{
     FULLBORE, assert_code, assert_quiet_success, finish, fullbore, one_line, output_of,
-    run_without_proc, said, start, stderr, stdout, users,
+    run_without, said, start, stderr, stdout, users,
 };
 
 /// Writes until its output has lost its reader, and then ends with this code, as programs do that handle EPIPE.
@@ -243,7 +243,7 @@ fn what_accept_is_about_has_to_exist_before_anything_starts() {
 #[test]
 fn early_needs_no_proc() {
     let words = "run --whole --quiet --sigpipe-fails --accept 1=early -- yes | head -n 1";
-    if let Some(output) = run_without_proc(words) {
+    if let Some(output) = run_without("/proc", words) {
         assert_code(&output, 0);
     }
 }

@@ -1177,6 +1177,14 @@ fn nothing_is_started_where_children_cannot_be_waited_for() {
 }
 
 #[test]
+fn without_dev_null_a_line_runs() {
+    if let Some(output) = run_without("/dev", "run (echo)|(cat)") {
+        assert_quiet_success(&output);
+        assert_eq!(stdout(&output), "\n");
+    }
+}
+
+#[test]
 fn json_on_stderr_is_added_to_what_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");

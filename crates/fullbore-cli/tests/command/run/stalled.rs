@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::common::{
     FULLBORE, assert_code, assert_quiet_success, children, finish, fullbore, holder_and_runner,
-    is_running, one_line, run_without_proc, said, start, stderr, wait_for,
+    is_running, one_line, run_without, said, start, stderr, wait_for,
 };
 
 fn place() -> TempDir {
@@ -204,7 +204,7 @@ fn nothing_is_left_of_a_pipeline_that_stalls() {
 
 #[test]
 fn without_proc_a_stall_is_not_looked_for() {
-    let Some(output) = run_without_proc("run --stalled 1 -- sleep 1 | cat") else {
+    let Some(output) = run_without("/proc", "run --stalled 1 -- sleep 1 | cat") else {
         return;
     };
     assert_code(&output, 125);

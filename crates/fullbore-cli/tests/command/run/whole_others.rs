@@ -17,8 +17,8 @@ use crate::common::refusing::{call, refusing, under};
 use crate::common::users::{ForEverybody, with_usual_signals};
 use crate::common::{
     FULLBORE, assert_code, assert_quiet_success, children, copy_program, finish, fullbore,
-    holder_and_runner, is_root, is_running, output_of, run_without_proc, said, start, state,
-    stderr, stdout, wait_for,
+    holder_and_runner, is_root, is_running, output_of, run_without, said, start, state, stderr,
+    stdout, wait_for,
 };
 
 /// What stages run, as files, so that no line needs more than one kind of quotes.
@@ -651,13 +651,13 @@ fn a_holder_that_is_killed_before_it_has_said_anything_shows_no_stage_an_end() {
 #[test]
 fn without_proc_a_failure_ends_the_stages_and_a_success_replaces_the_file() {
     let open = Open::new();
-    let Some(output) = run_without_proc("run --whole --grace 0.1 -- false | cat") else {
+    let Some(output) = run_without("/proc", "run --whole --grace 0.1 -- false | cat") else {
         return;
     };
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let out = open.path().join("out");
     let words = format!("run -q --whole -o {} -- seq 3 | cat", out.display());
-    assert_quiet_success(&run_without_proc(&words).unwrap());
+    assert_quiet_success(&run_without("/proc", &words).unwrap());
     assert_eq!(fs::read_to_string(&out).unwrap(), "1\n2\n3\n");
 }
 
