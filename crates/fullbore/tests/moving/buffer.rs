@@ -2,7 +2,7 @@
 //! sinks are slow.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -294,7 +294,7 @@ fn a_wait_for_the_last_bytes_counts() {
         buffer.open(source.reader, sinks).run().unwrap()
     });
     let reads = thread::spawn(move || {
-        let bytes = File::from(sink.reader).bytes();
+        let bytes = BufReader::new(File::from(sink.reader)).bytes();
         // After the last one, nobody asks.
         let tells = bytes.inspect(|byte| tell.send(byte.is_err()).unwrap_or_default());
         tells.count()
