@@ -1,7 +1,7 @@
 //! What this process inherited: the descriptors, and what can no longer be found out when main() runs: which of
 //! stdin, stdout and stderr were closed, and which signals were ignored.
 //!
-//! Before main(), Rust's runtime opens /dev/null in the place of each closed one of the three, and
+//! Before main(), Rust's runtime opens /dev/null in the place of each closed one of the three, as is done here, and
 //! ignores SIGPIPE (`init` in std/src/sys/pal/unix/mod.rs). So a function checks before that: the dynamic
 //! linker calls the functions of the section `.init_array` (ELF gABI, 'Initialization and Termination
 //! Functions'); std gets its arguments in the same way. It takes the attribute below, which is all that the
@@ -12,7 +12,7 @@
 use std::fs::File;
 use std::io::{self, Stdout};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -23,7 +23,7 @@ use fullbore_host::named::descriptor_of;
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::error_text;
 use nix::libc;
-use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::fs::{Mode, OFlags, fcntl_getfl, open as open_at};
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::stdio;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP};
@@ -48,6 +48,10 @@ extern "C" fn note_inherited() {
     for (number, fd) in standard().into_iter().enumerate() {
         if fcntl_getfd(fd) == Err(Errno::BADF) {
             closed |= 1 << number;
+            // Where there is no /dev/null, as in a bare chroot(2), the runtime would abort.
+            let null = open_at("/dev/null", OFlags::RDWR, Mode::empty());
+            let any = null.or_else(|_| open_at("/", OFlags::RDONLY, Mode::empty()));
+            let _ = any.map(OwnedFd::into_raw_fd);
         }
     }
     let mut ignored = 0;

@@ -1177,10 +1177,18 @@ fn nothing_is_started_where_children_cannot_be_waited_for() {
 }
 
 #[test]
-fn without_dev_null_a_line_runs() {
+fn without_dev_null_a_line_runs_and_a_closed_stdin_is_said() {
     if let Some(output) = run_without("/dev", "run (echo)|(cat)") {
         assert_quiet_success(&output);
         assert_eq!(stdout(&output), "\n");
+        // Rust's runtime aborts there.
+        let output = run_without("/dev && exec <&-", "copy").unwrap();
+        assert_code(&output, 1);
+        let said = one_line(stderr(&output));
+        assert_eq!(said, "fullbore copy: standard input is closed");
+        let output = run_without("/dev && exec 2>&-", "copy Cargo.toml").unwrap();
+        assert_quiet_success(&output);
+        assert!(!output.stdout.is_empty());
     }
 }
 
