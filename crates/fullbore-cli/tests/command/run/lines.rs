@@ -1185,7 +1185,7 @@ fn without_dev_null_a_line_runs_and_a_closed_stdin_is_said() {
         let output = run_without("/dev && exec <&-", "copy").unwrap();
         assert_code(&output, 1);
         let said = one_line(stderr(&output));
-        assert_eq!(said, "fullbore copy: standard input is closed");
+        assert_eq!(said, "fullbore copy: stdin: standard input is closed");
         let output = run_without("/dev && exec 2>&-", "copy Cargo.toml").unwrap();
         assert_quiet_success(&output);
         assert!(!output.stdout.is_empty());
