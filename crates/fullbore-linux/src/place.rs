@@ -7,7 +7,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{SeekFrom, seek};
+use rustix::fs::{SeekFrom, fstat, seek, tell};
 use rustix::io::Errno;
 
 /// The offset of the next byte, where it is not the file position.
@@ -81,6 +81,16 @@ impl Place {
             }
         }
     }
+}
+
+/// Returns how many bytes a file has behind an offset; `None` is its position.
+///
+/// # Errors
+/// As fstat(2).
+pub fn left_in(file: BorrowedFd<'_>, at: Option<u64>) -> Result<usize, Errno> {
+    let at = at.unwrap_or_else(|| tell(file).unwrap_or(0));
+    let size = u64::try_from(fstat(file)?.st_size).unwrap_or(0);
+    Ok(usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX))
 }
 
 /// Makes a call that moves at most `most` bytes at an offset of `file`, which is its position, and moves the position past

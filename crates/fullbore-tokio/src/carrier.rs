@@ -13,7 +13,7 @@ use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, splice};
 use crate::pool::{Buffer, LentPipe, Pool};
 use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
 use fullbore_linux::pipe::take_back;
-use fullbore_linux::place::at_position;
+use fullbore_linux::place::{at_position, left_in};
 use fullbore_linux::{Calls, Wait, page_size, without_sigpipe};
 
 /// The bytes in flight.
@@ -88,10 +88,19 @@ impl Carrier {
             Kind::File => {
                 // So many fit in, wherever in a page the first is.
                 let room = fcntl_getpipe_size(sink).unwrap_or(MOST) - page_size();
-                let most = most.min(room);
-                at_position(source, most, |at| {
-                    splice_once((source, Some(at)), (sink, None), most)
-                })
+                // None is claimed past the end: while others claim some, it could not be given back. With O_DIRECT, only
+                // whole blocks are read.
+                let left =
+                    match fcntl_getfl(source).is_ok_and(|flags| flags.contains(OFlags::DIRECT)) {
+                        true => Ok(most),
+                        false => left_in(source, None),
+                    };
+                match left.map(|left| left.min(most).min(room)) {
+                    Ok(most @ 1..) => at_position(source, most, |at| {
+                        splice_once((source, Some(at)), (sink, None), most)
+                    }),
+                    none => none,
+                }
             }
             _ => splice_once((source, None), (sink, None), most),
         };

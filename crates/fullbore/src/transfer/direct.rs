@@ -7,12 +7,12 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::plan;
-use super::step::{Ends, Stepped, Stop, has_flag, stepped};
+use super::step::{Ends, Stepped, has_flag, stepped};
 use crate::kind::Kind;
 use crate::splice::{SLOW, room_in, splice};
 use crate::way::Way;
 use fullbore_linux::outcome::{self, Outcome};
-use fullbore_linux::place::Place;
+use fullbore_linux::place::{self, Place};
 use fullbore_linux::{
     self as linux, Pages, Ready, TransferSide, Waiter, uninterrupted, without_sigpipe,
 };
@@ -74,18 +74,6 @@ pub(super) fn move_once(
     stepped(operation, outcome, errno, || side_of_files(ends, from))
 }
 
-/// Returns how many bytes of a file are behind this offset, or behind its position.
-///
-/// # Errors
-/// As fstat(2) and lseek(2).
-pub(super) fn left_in(file: BorrowedFd<'_>, at: Option<u64>) -> Result<usize, Stop> {
-    let at = at.unwrap_or_else(|| position(file));
-    let stat = uninterrupted(|| rustix::fs::fstat(file))
-        .map_err(|errno| Stop::At(TransferSide::Source, "fstat", errno))?;
-    let size = u64::try_from(stat.st_size).unwrap_or(0);
-    Ok(usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX))
-}
-
 /// Calls sendfile(2), and waits for the sink. It sleeps in a pipe of its own, and holds nothing that others need.
 fn sendfile(
     waiter: &mut Waiter,
@@ -125,7 +113,7 @@ pub(super) fn claim(place: &mut Place, ends: &Ends<'_>, most: usize) -> bool {
     }
     let file = ends.source;
     // A file of /proc has no size, and with O_DIRECT only whole blocks are read.
-    let most = match left_in(file, None) {
+    let most = match place::left_in(file, None) {
         Ok(0) if position(file) > 0 => return false,
         Ok(left @ 1..) if !has_flag(file, OFlags::DIRECT) => most.min(left),
         _ => most,

