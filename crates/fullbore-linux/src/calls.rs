@@ -480,7 +480,10 @@ fn fits(fd: BorrowedFd<'_>) -> usize {
         return usize::MAX;
     };
     let page = page_size();
-    let used = (queued as usize).next_multiple_of(page) + page;
+    let used = match queued as usize {
+        0 => 0,
+        queued => queued.next_multiple_of(page) + page,
+    };
     capacity.saturating_sub(used).max(PIPE_BUF)
 }
 

@@ -540,6 +540,21 @@ mod tests {
     const ALL: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive];
 
     #[test]
+    fn an_empty_pipe_that_refuses_not_to_wait_takes_as_much_as_it_holds() {
+        let [(own, first), (reader, writer)] = [(); 2].map(|()| rustix::pipe::pipe().unwrap());
+        rustix::io::write(first, b"1").unwrap();
+        // This clears FMODE_NOWAIT (`pipe_clear_nowait`, fs/splice.c).
+        let flags = rustix::pipe::SpliceFlags::empty();
+        rustix::pipe::splice(own, None, &writer, None, 1, flags).unwrap();
+        rustix::io::read(&reader, &mut [0; 1]).unwrap();
+        let capacity = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
+        let mut calls = Calls::new(Wait::Block);
+        calls.waiter.counts = true;
+        let written = calls.write(writer.as_fd(), &vec![0; capacity]);
+        assert_eq!(written, Ok(capacity));
+    }
+
+    #[test]
     fn every_wait_gets_every_byte() {
         for wait in ALL {
             let (reader, writer) = rustix::pipe::pipe().unwrap();
