@@ -22,6 +22,7 @@ use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::error_text;
 use fullbore_process::live_thread;
 use procfs::process::Process;
+use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, pidfd_open,
@@ -50,16 +51,17 @@ const AT_MOST_IN_ALL: Duration = Duration::from_secs(10);
 /// whatever signal they get, are not followed forever.
 const AT_MOST_PASSES: usize = 20;
 
-/// Makes sure that this process may wait for children.
+/// Makes sure that this process may wait for others.
 ///
 /// # Errors
-/// [`Unsupported`], if a filter refuses wait4(2) or waitid(2): the end of no child could be noticed.
+/// [`Unsupported`], if a filter refuses wait4(2), waitid(2) or poll(2): the end of no process could be noticed.
 pub fn require_waiting() -> Result<(), Unsupported> {
     // This process is no child of its own, so nothing is reaped.
     let me = getpid();
     let asked = [
         ("wait4", waitpid(Some(me), WaitOptions::NOHANG).map(drop)),
         ("waitid", waitid(WaitId::Pid(me), ASK).map(drop)),
+        ("ppoll", poll(&mut [], Some(&Timespec::default())).map(drop)),
     ];
     let refused = asked.into_iter().find_map(|(call, answer)| match answer {
         Err(errno) if !matches!(errno, Errno::CHILD | Errno::INTR) => Some((call, errno)),
@@ -67,9 +69,8 @@ pub fn require_waiting() -> Result<(), Unsupported> {
     });
     refused.map_or(Ok(()), |(call, errno)| {
         let why = error_text(&errno.into());
-        Err(Unsupported(format!(
-            "this machine lets no process wait for its children: {call}: {why}"
-        )))
+        let text = format!("this machine lets no process wait for others: {call}: {why}");
+        Err(Unsupported(text))
     })
 }
 

@@ -11,7 +11,7 @@
 //! when the runner is gone.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -63,6 +63,8 @@ pub fn keep(
     ending::spare_the_living();
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
+    // The processes wait for what the others tell, and a filter may refuse it.
+    ours.write(&[]).context("sendto")?;
     let shelf = Shelf::new()?;
     if let Some(number) = hold_stdin {
         shelf.put(STDIN, inherited::take_writer(number)?.as_fd())?;

@@ -28,6 +28,7 @@ pub mod call {
     pub const SOCKET: i64 = 41;
     pub const FCNTL: i64 = 72;
     pub const SOCKETPAIR: i64 = 53;
+    pub const SENDTO: i64 = 44;
     pub const SETSOCKOPT: i64 = 54;
     pub const MLOCK: i64 = 149;
     pub const PRCTL: i64 = 157;
@@ -73,6 +74,7 @@ pub mod call {
     pub const MQ_OPEN: i64 = 180;
     pub const SOCKET: i64 = 198;
     pub const SOCKETPAIR: i64 = 199;
+    pub const SENDTO: i64 = 206;
     pub const SETSOCKOPT: i64 = 208;
     pub const MLOCK: i64 = 228;
     pub const MADVISE: i64 = 233;
