@@ -48,22 +48,25 @@ impl<'a> Failures<'a> {
         }
         self.count += 1;
         self.has_stopped |= !self.options.keep_going;
-        if self
-            .first
-            .as_ref()
-            .is_some_and(|(number, ..)| *number < worker.number)
-        {
+        let block = &worker.block;
+        let is_later = |(number, ..): &(u64, String, ExitStatus)| *number < block.number;
+        if self.first.as_ref().is_some_and(is_later) {
             return;
         }
+        let bytes = match block.is_open {
+            true => format!("from byte {}", block.start),
+            false => {
+                let last = block.start + block.bytes.saturating_sub(1);
+                format!("bytes {} to {last}", block.start)
+            }
+        };
         let text = format!(
-            "block {} (bytes {} to {}, first line '{}') {}",
-            worker.number,
-            worker.start,
-            worker.start + worker.bytes.saturating_sub(1),
-            clean(&String::from_utf8_lossy(&worker.first)),
+            "block {} ({bytes}, first line '{}') {}",
+            block.number,
+            clean(&String::from_utf8_lossy(block.first_line())),
             how_it_failed(status)
         );
-        self.first = Some((worker.number, text, status));
+        self.first = Some((block.number, text, status));
     }
 
     /// Returns the exit code of the first failed block; 0 if there is none.

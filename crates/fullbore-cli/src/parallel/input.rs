@@ -1,9 +1,11 @@
-//! Reads the input into blocks that end at a record. A block is complete when it is returned: a block that the end of
-//! the input cuts short is the last one, and there is none after an error.
+//! Reads the input, and cuts it into blocks that end at a record. A worker gets the start of its block while the rest is
+//! read: the bytes up to the last end of a record surely belong to it. A block that the end of the input cuts short is the
+//! last one; after an error, the block at hand has no end.
 //!
 //! The input is read into the memory that a worker's bytes are written from. Only the part of a record behind the last
-//! end in a block is copied.
+//! end in it is copied.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -15,32 +17,52 @@ use fullbore_linux::{Calls, Errno, Wait};
 use super::memory::{Memory, Part};
 use super::records::Records;
 
-/// The most bytes of one read(2).
-const READ: usize = 1 << 20;
-
 /// What the records about a block, and an empty one, count.
 pub const OVERHEAD: usize = 1 << 10;
 
 /// The most bytes that are kept of the first record of a block, for messages.
 const SHOWN: usize = 60;
 
-/// A part of the input for one worker.
+/// A part of the input for one worker, or what was cut of it until now.
 pub struct Block {
     /// Counts from 1.
     pub number: u64,
     /// Where it begins in the input.
     pub start: u64,
     pub bytes: u64,
-    /// The start of its first line.
+    /// Its first bytes.
     pub first: Vec<u8>,
-    /// Its bytes.
-    pub parts: Vec<Part>,
+    /// Its bytes, without those that were given to a worker.
+    pub parts: VecDeque<Part>,
+    /// Whether more of it comes.
+    pub is_open: bool,
+}
+
+impl Block {
+    /// Adds what follows.
+    pub fn add(&mut self, next: Block) {
+        self.bytes += next.bytes;
+        let more = SHOWN - self.first.len();
+        self.first.extend(next.first.iter().take(more));
+        self.parts.extend(next.parts);
+        self.is_open = next.is_open;
+    }
+
+    /// Returns the start of its first line.
+    pub fn first_line(&self) -> &[u8] {
+        self.first
+            .split(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default()
+    }
 }
 
 /// How the input is cut.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    /// The bytes of the memory that a block is read into, and the least ones of a block behind a long input.
+    /// The bytes of a piece of memory.
+    pub piece: usize,
+    /// The least bytes of a block behind a long input.
     pub block: usize,
     /// The least bytes of the first block.
     pub first: usize,
@@ -77,9 +99,16 @@ pub struct Input<'fd> {
     /// Where the last record ends, in `current`.
     end: Option<usize>,
     counted: u64,
-    /// The part of a record that was cut off the last block.
+    /// The part of a record that was cut off the last memory.
     carried: Vec<u8>,
+    /// The block at hand ends at the last record that ends in so many bytes, if one does, …
+    window: usize,
+    /// … of which these were read.
+    filled: usize,
+    /// The blocks that were returned whole.
     number: u64,
+    /// Where the block at hand begins.
+    begins: u64,
     /// The bytes that were returned.
     position: u64,
     pub at_end: bool,
@@ -91,7 +120,7 @@ impl<'fd> Input<'fd> {
     /// # Errors
     /// As fstat(2).
     pub fn new(fd: BorrowedFd<'fd>, records: Records, cut: Cut) -> io::Result<Self> {
-        Ok(Self {
+        let mut new = Self {
             fd,
             calls: Calls::new(Wait::Block),
             longest: longest_message(fd, &rustix::fs::fstat(fd)?),
@@ -108,11 +137,16 @@ impl<'fd> Input<'fd> {
             end: None,
             counted: 0,
             carried: Vec::new(),
+            window: 0,
+            filled: 0,
             number: 0,
+            begins: 0,
             position: 0,
             at_end: false,
             read: 0,
-        })
+        };
+        new.begin_block();
+        Ok(new)
     }
 
     /// Returns whether bytes wait here for the next [`read`](Self::read).
@@ -120,26 +154,32 @@ impl<'fd> Input<'fd> {
         !self.aside.is_empty()
     }
 
-    /// Returns the least bytes of the next block: with few at the start, short inputs are shared too, and with more later,
-    /// few processes are started.
-    fn least(&self) -> usize {
+    /// Begins a block. With few bytes in the first ones, short inputs are shared too, and with more later, few processes
+    /// are started.
+    fn begin_block(&mut self) {
+        self.begins = self.position;
         let part = usize::try_from(self.position / self.cut.part).unwrap_or(usize::MAX);
-        part.clamp(self.cut.first, self.cut.block)
+        self.window = match self.cut.records {
+            None => part.clamp(self.cut.first, self.cut.block),
+            Some(_) => usize::MAX,
+        };
     }
 
-    fn is_full(&self) -> bool {
-        self.current.is_some() && self.len >= self.least()
+    /// Returns whether a part of the block at hand was returned.
+    fn has_begun(&self) -> bool {
+        self.position > self.begins
     }
 
     /// Returns whether memory is left to read more.
     pub fn may_read(&self, memory: &mut Memory) -> bool {
-        !self.at_end && (self.current.is_some() || memory.has(self.cut.block))
+        !self.at_end && (self.current.is_some() || memory.has(self.cut.piece))
     }
 
-    /// Returns whether this input has all memory that is in use: then a record is too long.
-    pub fn has_all(&self, memory: &Memory) -> bool {
-        let pages = self.full.len() + usize::from(self.current.is_some());
-        memory.used() <= pages * self.cut.block + self.carried.len() + self.header.len()
+    /// Returns the bytes of memory that are in use for what was not returned.
+    pub fn used(&self) -> usize {
+        let full: usize = self.full.iter().map(Part::used).sum();
+        let current = self.current.as_ref().map_or(0, |pages| pages.len());
+        full + current + self.carried.len() + self.header.len()
     }
 
     /// Reads once, if bytes are there.
@@ -148,15 +188,17 @@ impl<'fd> Input<'fd> {
     /// Those of read(2), and `ENOMEM`.
     pub fn read(&mut self, memory: &mut Memory) -> Result<(), Errno> {
         if self.current.is_none() {
-            let mut pages = memory.pages(self.cut.block).ok_or(Errno::NOMEM)?;
+            let mut pages = memory.pages(self.cut.piece).ok_or(Errno::NOMEM)?;
             memory.give_back(self.carried.len());
             self.len = self.carried.len();
             pages[..self.len].copy_from_slice(&self.carried);
             self.carried = Vec::new();
             self.current = Some(pages);
         }
-        let to = self.least().min(self.len + READ);
         let pages = self.current.as_mut().expect("it was just made");
+        let to = pages
+            .len()
+            .min(self.len.saturating_add(self.window - self.filled));
         debug_assert!(self.len < to, "what was read is cut first");
         let room = &mut pages[self.len..to];
         let n = match self.aside.is_empty() && room.len() >= self.longest {
@@ -176,54 +218,63 @@ impl<'fd> Input<'fd> {
             }
         };
         self.at_end = n == Some(0);
-        self.len += n.unwrap_or(0);
-        self.read += n.unwrap_or(0) as u64;
+        let n = n.unwrap_or(0);
+        (self.len, self.filled) = (self.len + n, self.filled + n);
+        self.read += n as u64;
         Ok(())
     }
 
-    /// Returns the next block of what was read, if one is complete.
-    pub fn next(&mut self, memory: &mut Memory) -> Option<Block> {
+    /// Returns what was read of a block, if that is complete, or if the memory for it is full. An `eager` worker gets the
+    /// records that are complete.
+    pub fn next(&mut self, eager: bool, memory: &mut Memory) -> Option<Block> {
         while self.header_left > 0 && self.scan_for_one() {
             self.header_left -= 1;
             if self.header_left == 0 {
                 self.take_header(memory);
             }
         }
-        if self.header_left == 0 {
-            if let Some(records) = self.cut.records {
-                while self.scan_for_one() {
-                    self.counted += 1;
-                    if self.counted == records {
-                        self.counted = 0;
-                        return Some(self.returned(self.scanned, memory));
-                    }
+        let is_block = self.header_left == 0;
+        if let Some(records) = self.cut.records.filter(|_| is_block) {
+            while self.scan_for_one() {
+                self.end = Some(self.scanned);
+                self.counted += 1;
+                if self.counted == records {
+                    self.counted = 0;
+                    return Some(self.returned(false, memory));
                 }
-            } else if let Some(pages) = self.current.as_ref().filter(|_| self.scanned < self.len) {
-                let end = self.records.last(&pages[self.scanned..self.len]);
-                self.end = end.map(|at| self.scanned + at).or(self.end);
-                self.scanned = self.len;
             }
-            if let Some(end) = self.end.filter(|_| self.is_full()) {
-                return Some(self.returned(end, memory));
-            }
+        } else if is_block && self.scanned < self.len {
+            let pages = self.current.as_ref()?;
+            let end = self.records.last(&pages[self.scanned..self.len]);
+            self.end = end.map(|at| self.scanned + at).or(self.end);
+            self.scanned = self.len;
         }
         if self.at_end {
             if self.header_left > 0 {
                 self.header_left = 0;
                 self.take_header(memory);
             }
-            let is_left = self.len > self.start || !self.full.is_empty();
-            return (is_left || self.number == 0).then(|| self.returned(self.len, memory));
+            let is_left = self.read > self.begins || self.number == 0;
+            self.end = Some(self.len);
+            return is_left.then(|| self.returned(false, memory));
         }
-        if self.is_full() {
-            match self.start {
-                0 => {
-                    let current = self.current.take();
-                    (self.full).extend(current.map(|pages| Part::Pages(pages, self.len)));
-                }
-                _ => self.carry_from(self.start, memory),
+        if self.filled >= self.window {
+            if self.end.is_some() || self.has_begun() {
+                return Some(self.returned(false, memory));
             }
-            (self.start, self.scanned, self.len) = (0, self.carried.len(), 0);
+            self.filled = 0;
+        }
+        let is_full = self
+            .current
+            .as_ref()
+            .is_some_and(|pages| pages.len() == self.len);
+        if self.end.is_some() && (is_full || eager) {
+            return Some(self.returned(true, memory));
+        }
+        if is_full {
+            let end = self.len;
+            let part = self.take(end, memory);
+            self.full.extend(part);
         }
         None
     }
@@ -251,64 +302,60 @@ impl<'fd> Input<'fd> {
         memory.take_anyway(self.header.len());
         self.start = self.scanned;
         self.position = self.header.len() as u64;
+        self.begin_block();
     }
 
-    /// Returns the bytes up to `end` in the current memory as a block.
-    fn returned(&mut self, end: usize, memory: &mut Memory) -> Block {
-        let mut parts = std::mem::take(&mut self.full);
-        memory.take_anyway(OVERHEAD);
-        // What is carried comes back with the next bytes that are read: it may be no complete block, nor the last one.
-        let may_carry = !self.at_end && self.cut.records.is_none();
-        let is_mostly_block = end == self.len || may_carry && end > self.len - end;
-        let takes = self.start == 0 && is_mostly_block;
+    /// Takes the bytes up to `end` out of the current memory, or copies them if more are left.
+    fn take(&mut self, end: usize, memory: &mut Memory) -> Option<Part> {
+        let (start, left) = (self.start, self.len - end);
+        // What is carried comes back with the next bytes that are read, so all of it was looked at.
+        let takes = self.scanned == self.len && end - start >= left;
         if let Some(current) = self.current.take_if(|_| takes) {
             self.carried = current[end..self.len].to_vec();
-            memory.take_anyway(self.carried.len());
-            parts.push(Part::Pages(current, end));
+            memory.take_anyway(left);
             // What was looked at stays so.
-            (self.scanned, self.start) = (self.scanned - end, 0);
-            self.len = 0;
-        } else if let Some(current) = &self.current {
-            let rest = current[self.start..end].to_vec();
-            memory.take_anyway(rest.len());
-            parts.push(Part::Bytes(rest));
-            self.start = end;
+            (self.start, self.scanned, self.len) = (0, left, 0);
+            return Some(Part::Pages(current, start..end));
         }
-        self.end = None;
-        self.number += 1;
-        let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        let first = parts.first().map_or(&[][..], |part| part);
-        let first = &first[..first.len().min(SHOWN)];
-        let line = memchr::memchr(b'\n', first).unwrap_or(first.len());
-        let first = first[..line].to_vec();
+        let rest = self.current.as_ref()?[start..end].to_vec();
+        memory.take_anyway(rest.len());
+        self.start = end;
+        Some(Part::Bytes(rest))
+    }
+
+    /// Returns the block at hand up to the last end of a record.
+    fn returned(&mut self, is_open: bool, memory: &mut Memory) -> Block {
+        let mut parts = VecDeque::new();
+        if let Some(end) = self.end.take() {
+            parts.extend(self.full.drain(..));
+            parts.extend(self.take(end, memory));
+        }
+        let first = parts.iter().flat_map(|part| part.iter().copied());
         let block = Block {
-            number: self.number,
-            start: self.position,
-            bytes,
-            first,
+            number: self.number + 1,
+            start: self.begins,
+            bytes: parts.iter().map(|part| part.len() as u64).sum(),
+            first: first.take(SHOWN).collect(),
             parts,
+            is_open,
         };
-        self.position += bytes;
+        self.position += block.bytes;
+        if !is_open {
+            self.number += 1;
+            self.filled = (self.read - self.position) as usize;
+            self.begin_block();
+        }
         block
     }
 
-    /// Takes the bytes from here out of the current memory.
-    fn carry_from(&mut self, start: usize, memory: &mut Memory) {
-        if let Some(pages) = self.current.take() {
-            self.carried = pages[start..self.len].to_vec();
-            memory.take_anyway(self.carried.len());
-            memory.free(Part::Pages(pages, 0));
-        }
-    }
-
-    /// Returns where the next block begins.
+    /// Returns where the record at hand begins.
     pub fn position(&self) -> u64 {
         self.position
     }
 
     /// Returns whether all of it was returned.
     pub fn is_finished(&self) -> bool {
-        self.at_end && self.number > 0 && self.len == self.start && self.full.is_empty()
+        self.at_end && self.number > 0 && self.read == self.begins
     }
 }
 

@@ -3,15 +3,15 @@
 //! Memory is used again, which costs less than fresh pages: the kernel clears those. So its bytes are only ever copied
 //! into pipes, and never given to them as pages.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::rc::Rc;
 
 use fullbore::Pages;
 
 /// Some bytes, and the memory that they are in.
 pub enum Part {
-    /// The first of these pages.
-    Pages(Pages, usize),
+    /// These of the bytes of the pages.
+    Pages(Pages, Range<usize>),
     Bytes(Vec<u8>),
     /// Memory that does not count.
     Shared(Rc<[u8]>),
@@ -22,12 +22,26 @@ impl Deref for Part {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Part::Pages(pages, len) => &pages[..*len],
+            Part::Pages(pages, range) => &pages[range.clone()],
             Part::Bytes(bytes) => bytes,
             Part::Shared(bytes) => bytes,
         }
     }
 }
+
+impl Part {
+    /// Returns the bytes of memory that it uses.
+    pub fn used(&self) -> usize {
+        match self {
+            Part::Pages(pages, _) => pages.len(),
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Shared(_) => 0,
+        }
+    }
+}
+
+/// The least pages that are huge: more of a huge page than that would not be used.
+const HUGE: usize = 1 << 20;
 
 /// Bytes of memory in use, and the limit on them.
 pub struct Memory {
@@ -68,6 +82,7 @@ impl Memory {
                 self.free_bytes -= len;
                 self.free.remove(at)
             }
+            None if len < HUGE => Pages::new(len).ok()?,
             None => Pages::huge(len).ok()?,
         };
         self.take_anyway(len);
@@ -76,14 +91,10 @@ impl Memory {
 
     /// Takes memory back.
     pub fn free(&mut self, part: Part) {
-        match part {
-            Part::Pages(pages, _) => {
-                self.give_back(pages.len());
-                self.free_bytes += pages.len();
-                self.free.push(pages);
-            }
-            Part::Bytes(bytes) => self.give_back(bytes.len()),
-            Part::Shared(_) => {}
+        self.give_back(part.used());
+        if let Part::Pages(pages, _) = part {
+            self.free_bytes += pages.len();
+            self.free.push(pages);
         }
     }
 

@@ -17,6 +17,9 @@ const BLOCK: u64 = 16 << 20;
 /// The default first block.
 const FIRST: u64 = 2 << 20;
 
+/// The most memory that is taken at a time. What a fast worker gets at once is still in the cache of a CPU.
+const PIECE: usize = 256 << 10;
+
 /// The least block of the default, where memory is short.
 const LEAST: u64 = 64 << 10;
 
@@ -88,6 +91,8 @@ pub struct Sizes {
     /// Of the first block.
     pub first: usize,
     pub memory: usize,
+    /// Of the memory that is taken at a time.
+    pub piece: usize,
 }
 
 impl Sizes {
@@ -141,6 +146,7 @@ impl Options {
                 None => FIRST.min(block),
             }),
             memory: small(memory),
+            piece: (small(memory) / 8).clamp(1, PIECE),
         })
     }
 
@@ -157,6 +163,7 @@ impl Options {
     /// Returns how the input is cut into blocks of at least these sizes.
     pub fn cut(&self, sizes: Sizes) -> Cut {
         Cut {
+            piece: sizes.piece,
             block: sizes.block,
             first: sizes.first,
             part: 2 * sizes.jobs as u64,

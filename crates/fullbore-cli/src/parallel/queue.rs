@@ -30,11 +30,11 @@ impl Queue {
         if !self.unordered {
             return (!self.workers.is_empty()).then_some(0);
         }
-        let of = |number| self.workers.iter().position(|w| w.number == number);
+        let of = |number| self.workers.iter().position(|w| w.block.number == number);
         let at = (self.turn.and_then(of))
             .or_else(|| self.workers.iter().position(Worker::has_ended))
             .or_else(|| (memory.is_short && !self.workers.is_empty()).then_some(0))?;
-        self.turn = Some(self.workers[at].number);
+        self.turn = Some(self.workers[at].block.number);
         Some(at)
     }
 

@@ -83,7 +83,7 @@ impl Report {
         self.bytes_written += worker.wrote;
         let slot = self.slot(worker.slot);
         slot.blocks += 1;
-        slot.bytes_read += worker.bytes;
+        slot.bytes_read += worker.block.bytes;
         slot.bytes_written += worker.wrote;
         slot.seconds += (ended - worker.began).as_secs_f64();
     }

@@ -18,7 +18,7 @@ use rustix::stdio::stdin;
 
 use super::display::Display;
 use super::failures::Failures;
-use super::input::{Block, Input};
+use super::input::{Block, Input, OVERHEAD};
 use super::memory::Memory;
 use super::messages::Messages;
 use super::options::{Options, Sizes};
@@ -33,7 +33,7 @@ use crate::inherited;
 use crate::processes::ending;
 use crate::processes::interrupt::die_of;
 use crate::run::{
-    Command, Failure, Signals, Starting, say_left, stay_below_the_keeper, write_json,
+    Command, Failure, Signals, Starting, WHOLE, say_left, stay_below_the_keeper, write_json,
 };
 use crate::terminal::lines::say_line;
 use fullbore_host::text::clean;
@@ -83,7 +83,7 @@ pub struct Work<'a> {
     pipe_size: usize,
     pub input: Input<'static>,
     header: Rc<[u8]>,
-    /// Complete blocks without a worker.
+    /// Blocks without a worker. The last one may be open.
     pub ready: VecDeque<Block>,
     pub queue: Queue,
     pub memory: Memory,
@@ -92,6 +92,8 @@ pub struct Work<'a> {
     pub failures: Failures<'a>,
     /// Whether no process or pipe could be made, so that one has to end first.
     pub is_starved: bool,
+    /// Whether no process gets a block that is not complete, as `run --whole` promises.
+    pub is_whole: bool,
     /// Why no more input can be read.
     pub broken: Option<anyhow::Error>,
     pub report: Report,
@@ -131,11 +133,12 @@ impl<'a> Work<'a> {
             header: Rc::default(),
             ready: VecDeque::new(),
             queue: Queue::new(options.unordered),
-            memory: Memory::new(sizes.memory, sizes.block),
+            memory: Memory::new(sizes.memory, sizes.piece),
             messages: Messages::default(),
             outlet,
             failures: Failures::new(options),
             is_starved: false,
+            is_whole: std::env::var_os(WHOLE).is_some(),
             broken: None,
             report: Report {
                 command: clean(command.text.to_string_lossy().trim()),
@@ -186,14 +189,19 @@ impl<'a> Work<'a> {
 
     fn go(&mut self) -> Result<(), Stop> {
         loop {
-            // An output that has been written makes room for the next worker.
+            // The end of a block makes a process that has ended before complete, so that its output is written. An output
+            // that has been written makes room for the next worker.
+            self.cut()?;
             self.write()?;
             self.start_workers()?;
             let is_failing = self.failures.is_failing;
-            let has_input = !(is_failing || self.input.is_finished() || self.broken.is_some());
-            let has_blocks = !is_failing && !self.ready.is_empty();
+            let has_input = self.may_go_on() && !self.input.is_finished();
+            let has_blocks = !is_failing && self.ready.front().is_some_and(|first| !first.is_open);
             let is_writing = self.outlet.is_full();
-            if !has_input && !has_blocks && self.queue.workers.is_empty() && !is_writing {
+            // A process whose block has no end does not end.
+            let can_end = |worker: &Worker| !worker.block.is_open || worker.status.is_some();
+            let has_workers = self.queue.workers.iter().any(can_end);
+            if !(has_input || has_blocks || has_workers || is_writing) {
                 return Ok(());
             }
             self.wait()?;
@@ -201,22 +209,65 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Cuts blocks from what was read, and starts a worker for each as far as there may be more. Afterwards either
-    /// enough blocks are ready, or all that was read is cut.
-    fn start_workers(&mut self) -> Result<(), Stop> {
-        while !self.failures.is_failing {
-            while self.ready.len() < self.sizes.ready() {
-                match self.input.next(&mut self.memory) {
-                    Some(block) => self.ready.push_back(block),
-                    None => break,
+    /// Whether more of the input is read, unless that is at its end.
+    pub fn may_go_on(&self) -> bool {
+        !self.failures.is_failing && self.broken.is_none()
+    }
+
+    /// Whether there is room for more of the input.
+    pub fn has_room(&self) -> bool {
+        let complete = self.ready.iter().filter(|block| !block.is_open).count();
+        complete < self.sizes.ready()
+    }
+
+    /// Whether a process would get at once what comes next of the input.
+    pub fn is_eager(&self) -> bool {
+        match self.queue.workers.back() {
+            Some(worker) if worker.block.is_open => worker.has_all(),
+            _ => {
+                let has_open = self.ready.front().is_none_or(|block| block.is_open);
+                has_open && !self.is_whole && self.may_start()
+            }
+        }
+    }
+
+    fn may_start(&self) -> bool {
+        !self.is_starved && self.queue.running() < self.sizes.jobs
+    }
+
+    /// Cuts what was read, and adds each part to its block. Afterwards either enough blocks are ready, or all that was
+    /// read is cut.
+    fn cut(&mut self) -> Result<(), Stop> {
+        while self.has_room() && !self.failures.is_failing {
+            let Some(part) = self.input.next(self.is_eager(), &mut self.memory) else {
+                return Ok(());
+            };
+            match (self.queue.workers.back_mut(), self.ready.back_mut()) {
+                (Some(worker), _) if worker.block.is_open => {
+                    worker.block.add(part);
+                    self.give(self.queue.workers.len() - 1)?;
+                }
+                (_, Some(block)) if block.is_open => block.add(part),
+                _ => {
+                    self.memory.take_anyway(OVERHEAD);
+                    self.ready.push_back(part);
                 }
             }
-            if self.is_starved || self.queue.running() >= self.sizes.jobs {
+        }
+        Ok(())
+    }
+
+    /// Starts a worker for each block, as far as there may be more.
+    fn start_workers(&mut self) -> Result<(), Stop> {
+        while !self.failures.is_failing {
+            self.cut()?;
+            let may_be_open = self.broken.is_none() && !self.is_whole;
+            let is_next = |block: &mut Block| may_be_open || !block.is_open;
+            if !self.may_start() || !self.ready.front_mut().is_some_and(is_next) {
                 return Ok(());
             }
-            match self.ready.pop_front() {
-                Some(block) => self.start_worker(block)?,
-                None => return Ok(()),
+            if let Some(block) = self.ready.pop_front() {
+                self.start_worker(block)?;
             }
         }
         Ok(())
@@ -257,7 +308,7 @@ impl<'a> Work<'a> {
     pub fn give(&mut self, at: usize) -> Result<usize, Stop> {
         let worker = &mut self.queue.workers[at];
         worker.give(&mut self.memory).map_err(|errno| {
-            let number = worker.number;
+            let number = worker.block.number;
             Stop::of(errno, format_args!("write to the worker of block {number}"))
         })
     }
@@ -265,6 +316,7 @@ impl<'a> Work<'a> {
     /// Writes what can be written without waiting.
     fn write(&mut self) -> Result<(), Stop> {
         let (mut steps, mut taken) = (0, 0);
+        let may_go_on = self.may_go_on();
         while self.outlet.flush(&mut self.memory)? {
             if self.failures.has_stopped {
                 return self.discard();
@@ -273,20 +325,26 @@ impl<'a> Work<'a> {
                 return Ok(());
             };
             let worker = &mut self.queue.workers[at];
+            let is_cut = worker.block.is_open && !may_go_on;
             worker.keep_short(&mut self.memory);
             if let Some(part) = worker.kept.pop_front() {
                 self.outlet.send(part);
+            } else if is_cut && worker.status.is_none() {
+                return Ok(());
             } else if worker.output.is_some() {
-                if steps == STEPS || self.rest.is_on() {
+                if steps == STEPS || self.rest.is_on() && !is_cut {
                     return Ok(());
                 }
                 steps += 1;
                 taken += self.outlet.take(worker)?;
                 self.rest.note(taken);
-                if worker.output.is_some() && !self.outlet.is_full() {
-                    return Ok(());
+                match worker.output.is_some() && !self.outlet.is_full() {
+                    // What the process has left behind waits for the rest of the block.
+                    true if is_cut => self.end(at),
+                    true => return Ok(()),
+                    false => {}
                 }
-            } else if worker.has_ended() {
+            } else if is_cut || worker.has_ended() && !worker.block.is_open {
                 self.end(at);
             } else {
                 return Ok(());
@@ -313,6 +371,7 @@ impl<'a> Work<'a> {
     fn end(&mut self, at: usize) {
         if let Some(mut worker) = self.queue.workers.remove(at) {
             worker.forget_input(&mut self.memory);
+            while worker.messages.is_some() && self.messages.read(&mut worker) == Ok(true) {}
             self.failures.note_written(&worker);
             self.report.note(&worker);
         }

@@ -19,7 +19,7 @@ impl Stop {
     pub fn unread(worker: &Worker, errno: Errno) -> Self {
         Self::of(
             errno,
-            format_args!("read the output of block {}", worker.number),
+            format_args!("read the output of block {}", worker.block.number),
         )
     }
 

@@ -11,10 +11,13 @@ use rustix::stdio::{stdin, stdout};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+use super::input::OVERHEAD;
+use super::memory::Part;
 use super::messages::fd as stderr_fd;
 use super::outlet::after;
 use super::runner::{Work, cpu_seconds};
 use super::stop::Stop;
+use super::worker::Worker;
 use crate::run::{Came, stop};
 
 /// What poll(2) has reported.
@@ -34,10 +37,9 @@ impl Work<'_> {
     /// Waits until something can go on, and does it.
     pub fn wait(&mut self) -> Result<(), Stop> {
         let turn = self.queue.turn(&self.memory);
-        let may_go_on = !self.failures.is_failing && self.broken.is_none();
-        let has_room = self.ready.len() < self.sizes.ready();
-        let reads = may_go_on && has_room && self.input.may_read(&mut self.memory);
-        if may_go_on && !reads && !self.input.at_end && self.input.has_all(&self.memory) {
+        let may_go_on = self.may_go_on();
+        let reads = may_go_on && self.has_room() && self.input.may_read(&mut self.memory);
+        if may_go_on && !reads && !self.input.at_end && self.memory.used() <= self.used_to_cut() {
             self.broken = Some(anyhow::anyhow!(
                 "the record at byte {} of the input is longer than the memory: use a larger --memory than {}",
                 self.input.position(),
@@ -49,10 +51,10 @@ impl Work<'_> {
             return self.react(On::Input, PollFlags::IN, turn);
         }
         let began = Instant::now();
-        let is_busy = self.queue.running() >= self.sizes.jobs;
+        let is_idle = self.is_eager();
         let came = self.poll(turn, reads);
         let waited = began.elapsed().as_secs_f64();
-        let waiting_for = match (self.outlet.is_full(), reads && !is_busy) {
+        let waiting_for = match (self.outlet.is_full(), reads && is_idle) {
             (true, _) => &mut self.report.waited.output,
             (_, true) => &mut self.report.waited.input,
             _ => &mut self.report.waited.workers,
@@ -88,10 +90,11 @@ impl Work<'_> {
             all.push((On::Stderr, PollFd::new(&stderr, go)));
         }
         let feeds = (self.queue.workers.iter()).filter_map(|worker| worker.feed.as_ref());
-        let rest = self.rest.left(feeds.map(|feed| feed.capacity).min());
+        let is_feeding = !self.queue.workers.iter().all(Worker::has_all);
+        let rest = (self.rest).left(feeds.map(|feed| feed.capacity).min(), is_feeding);
         let workers = self.queue.workers.iter().enumerate();
         for (at, worker) in workers.filter(|_| rest.is_none()) {
-            if let Some(feed) = &worker.feed {
+            if let Some(feed) = worker.feed.as_ref().filter(|_| !worker.has_all()) {
                 all.push((On::Feed(at), PollFd::new(&feed.pipe, go)));
             }
             let drains = match Some(at) == turn {
@@ -119,6 +122,16 @@ impl Work<'_> {
         Ok(came.filter(|(_, events)| !events.is_empty()).collect())
     }
 
+    /// Returns the bytes of memory that are in use for a block that nothing but more of the input completes.
+    fn used_to_cut(&self) -> usize {
+        let ready = self
+            .ready
+            .front()
+            .filter(|block| block.is_open && self.is_whole);
+        let parts = ready.into_iter().flat_map(|block| &block.parts);
+        self.input.used() + OVERHEAD + parts.map(Part::used).sum::<usize>()
+    }
+
     fn react(&mut self, on: On, events: PollFlags, turn: Option<usize>) -> Result<(), Stop> {
         match on {
             On::Signals => {
@@ -130,7 +143,9 @@ impl Work<'_> {
             On::Keeper => return Err(Stop::Signal(Signal::TERM)),
             On::Input => match self.input.read(&mut self.memory) {
                 Ok(()) => {}
-                Err(Errno::NOMEM) if !self.queue.workers.is_empty() => self.memory.refuse(),
+                Err(Errno::NOMEM) if self.memory.used() > self.used_to_cut() => {
+                    self.memory.refuse()
+                }
                 Err(errno) => {
                     let what = format!("read from stdin{}", after(self.input.read));
                     if let Stop::Failed(error) = Stop::of(errno, what) {

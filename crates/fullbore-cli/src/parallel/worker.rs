@@ -41,10 +41,7 @@ fn least_of(bytes: u64, most: usize) -> usize {
 
 /// A block, and the process that has it.
 pub struct Worker {
-    pub number: u64,
-    pub start: u64,
-    pub bytes: u64,
-    pub first: Vec<u8>,
+    pub block: Block,
     /// Which of the workers that run at a time it is, from 0.
     pub slot: usize,
     pub pid: Pid,
@@ -64,27 +61,32 @@ pub struct Worker {
     pub wrote: u64,
 }
 
-/// The bytes that a worker has yet to get.
+/// Its input.
 pub struct Feed {
     pub pipe: OwnedFd,
     pub capacity: usize,
-    parts: VecDeque<Part>,
-    /// The bytes of the first part that it has got.
+    /// The bytes of the first part of the block that it has got.
     written: usize,
 }
 
 impl Feed {
-    /// Gives the worker what its pipe has room for, and counts it. Returns whether that was all.
+    /// Gives the worker the parts that its pipe has room for, and counts the bytes.
     ///
     /// # Errors
     /// Those of write(2), but for `EAGAIN`; `EPIPE` if the worker has closed its input.
-    fn give(&mut self, memory: &mut Memory, given: &mut usize) -> Result<bool, Errno> {
-        while let Some(part) = self.parts.front() {
+    fn give(
+        &mut self,
+        parts: &mut VecDeque<Part>,
+        memory: &mut Memory,
+        given: &mut usize,
+    ) -> Result<(), Errno> {
+        while let Some(part) = parts.front() {
             let left = &part[self.written..];
             if left.is_empty() {
-                if let Some(part) = self.parts.pop_front() {
-                    memory.free(part);
-                }
+                parts
+                    .pop_front()
+                    .into_iter()
+                    .for_each(|part| memory.free(part));
                 self.written = 0;
                 continue;
             }
@@ -93,12 +95,12 @@ impl Feed {
                     self.written += n;
                     *given += n;
                 }
-                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }
         }
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -112,12 +114,16 @@ impl Worker {
         command: &Command,
         pipe_size: usize,
         header: &Rc<[u8]>,
-        block: Block,
+        mut block: Block,
         slot: usize,
     ) -> Result<Self, (io::Error, Block)> {
         let began = Instant::now();
         let start = || -> io::Result<_> {
-            let (stdin, grown) = with_capacity(least_of(block.bytes, pipe_size))?;
+            let wanted = match block.is_open {
+                true => pipe_size,
+                false => least_of(block.bytes, pipe_size),
+            };
+            let (stdin, grown) = with_capacity(wanted)?;
             let (stdout, _) = with_capacity(pipe_size)?;
             let stderr = fullbore::Pipe::new()?;
             for end in [&stdin.writer, &stdout.reader, &stderr.reader] {
@@ -135,19 +141,16 @@ impl Worker {
         match start() {
             Err(error) => Err((error, block)),
             Ok((pid, capacity, pipe, output, messages)) => Ok(Self {
-                number: block.number,
-                start: block.start,
-                bytes: block.bytes,
-                first: block.first,
+                block: {
+                    block.parts.push_front(Part::Shared(Rc::clone(header)));
+                    block
+                },
                 slot,
                 pid,
                 status: None,
                 feed: Some(Feed {
                     pipe,
                     capacity,
-                    parts: std::iter::once(Part::Shared(Rc::clone(header)))
-                        .chain(block.parts)
-                        .collect(),
                     written: 0,
                 }),
                 output: Some(output),
@@ -167,24 +170,33 @@ impl Worker {
         self.status.is_some() && self.output.is_none() && self.messages.is_none()
     }
 
+    /// Whether it has got all that was read of its block.
+    pub fn has_all(&self) -> bool {
+        self.block.parts.is_empty()
+    }
+
     /// Gives the worker a part of its block, and returns how much. After the last one it sees the end of its input.
     ///
     /// # Errors
     /// Those of write(2). A worker that has closed its input gets no more.
     pub fn give(&mut self, memory: &mut Memory) -> Result<usize, Errno> {
         let mut given = 0;
-        match (self.feed.as_mut()).map(|feed| feed.give(memory, &mut given)) {
-            None | Some(Ok(false)) => {}
-            Some(Ok(true) | Err(Errno::PIPE)) => self.forget_input(memory),
-            Some(Err(errno)) => return Err(errno),
+        let parts = &mut self.block.parts;
+        match (self.feed.as_mut()).map(|feed| feed.give(parts, memory, &mut given)) {
+            Some(Ok(())) if self.block.is_open || !self.has_all() => {}
+            Some(Err(errno)) if errno != Errno::PIPE => return Err(errno),
+            _ => self.forget_input(memory),
         }
         Ok(given)
     }
 
     /// Closes its input, and takes back the memory of what it has not got.
     pub fn forget_input(&mut self, memory: &mut Memory) {
-        if let Some(feed) = self.feed.take() {
-            feed.parts.into_iter().for_each(|part| memory.free(part));
+        self.block
+            .parts
+            .drain(..)
+            .for_each(|part| memory.free(part));
+        if self.feed.take().is_some() {
             memory.give_back(OVERHEAD);
         }
     }
@@ -224,7 +236,8 @@ impl Worker {
                     self.wrote += n as u64;
                     if !has_room(pages, *filled) {
                         let full = self.filling.take();
-                        (self.kept).extend(full.map(|(pages, filled)| Part::Pages(pages, filled)));
+                        (self.kept)
+                            .extend(full.map(|(pages, filled)| Part::Pages(pages, 0..filled)));
                     }
                 }
                 Err(Errno::AGAIN) => return Ok(()),
@@ -241,14 +254,14 @@ impl Worker {
             return;
         };
         if filled >= pages.len() / 2 {
-            self.kept.push_back(Part::Pages(pages, filled));
+            self.kept.push_back(Part::Pages(pages, 0..filled));
             return;
         }
         if filled > 0 {
             memory.take_anyway(filled);
             self.kept.push_back(Part::Bytes(pages[..filled].to_vec()));
         }
-        memory.free(Part::Pages(pages, 0));
+        memory.free(Part::Pages(pages, 0..0));
     }
 
     /// Reads and drops what it has written.
@@ -257,7 +270,7 @@ impl Worker {
     /// Those of read(2).
     pub fn discard(&mut self, memory: &mut Memory) -> Result<(), Errno> {
         if let Some((pages, _)) = self.filling.take() {
-            memory.free(Part::Pages(pages, 0));
+            memory.free(Part::Pages(pages, 0..0));
         }
         self.kept.drain(..).for_each(|part| memory.free(part));
         let mut dropped = [0; USUAL];

@@ -70,5 +70,5 @@ pub use plan::Plan;
 pub use runner::{run, stay_below_the_keeper};
 pub use shown::{Shown, write_json};
 pub use signals::{Came, Signals, stop};
-pub use start::{Command, Starting};
+pub use start::{Command, Starting, WHOLE};
 pub use status::{code, how_it_failed};

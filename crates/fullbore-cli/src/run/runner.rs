@@ -175,7 +175,10 @@ impl<'a> Runner<'a> {
         let wanted = self.pipe_size(last);
         let began = Instant::now();
         let (mut growths, mut links) = (Vec::new(), Vec::new());
-        let starting = Starting::new(&self.signals.before)?;
+        let mut starting = Starting::new(&self.signals.before)?;
+        if self.whole.is_some() {
+            starting.tell_whole();
+        }
         let mut stdin = None;
         // The stages start from the first to the last. Each pipe is made when its writer is started, and each end of
         // it is closed here as soon as its stage has it, so many stages need no more open files than a few.

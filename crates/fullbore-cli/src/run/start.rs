@@ -51,6 +51,9 @@ impl Command {
 /// ignored SIGHUP or SIGINT is meant for what is started: nohup(1), `&` in a script.
 const RESTORED: [Signal; 2] = [Signal::SIGPIPE, Signal::SIGXFSZ];
 
+/// The variable that stages of `run --whole` have in their environment, for those that would run parts of their input.
+pub const WHOLE: &str = "FULLBORE_WHOLE";
+
 /// The attributes that all programs started by this process share.
 pub struct Starting {
     environment: Vec<CString>,
@@ -78,6 +81,12 @@ impl Starting {
             environment: std::env::vars_os().filter_map(variable).collect(),
             attributes,
         })
+    }
+
+    /// Tells programs that they run below `run --whole`, by [`WHOLE`].
+    pub fn tell_whole(&mut self) {
+        let variable = CString::new([WHOLE, "=1"].concat());
+        self.environment.extend(variable);
     }
 
     /// Starts a program with these as its stdin, stdout and stderr, if they are given.

@@ -1,10 +1,10 @@
 //! `parallel`: the output is that of the command alone, whatever the input, the blocks and the workers are.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{PipeWriter, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::thread;
 
 use fullbore_observe::verdict::next::on_all_cpus;
@@ -60,6 +60,98 @@ fn no_complete_block_waits_for_more_input() {
     assert_eq!(came.recv_timeout(PATIENCE).as_ref(), Ok(lines));
     drop(sink);
     assert_quiet_success(&finish(child));
+}
+
+/// Starts `parallel` on the start of a block, and waits until this came out of it.
+fn begun(options: &str, line: &str, start_of_block: &[u8], came: &[u8]) -> (Child, PipeWriter) {
+    let (source, mut sink) = pipe();
+    let mut command = fullbore(&format!("parallel {options}"));
+    let mut child = start(command.arg(line).stdin(source));
+    sink.write_all(start_of_block).unwrap();
+    let mut got = vec![0; came.len()];
+    let output = child.stdout.as_mut().unwrap();
+    output.read_exact(&mut got).unwrap();
+    assert_eq!(got, came);
+    (child, sink)
+}
+
+#[test]
+fn the_start_of_a_block_is_passed_on_before_the_rest_comes() {
+    for options in ["", "-j 1 --header 1", "--lines 9", "--csv", "--unordered"] {
+        let came = if options.contains("header") {
+            "1\n2\n"
+        } else {
+            "1\n"
+        };
+        let came = if options == "--unordered" { "" } else { came };
+        let (child, mut sink) = begun(
+            options,
+            "cat",
+            &b"1\n2\n3"[..came.len().max(2)],
+            came.as_bytes(),
+        );
+        sink.write_all(b"end\n").unwrap();
+        drop(sink);
+        let output = finish(child);
+        assert_quiet_success(&output);
+        assert!(stdout(&output).ends_with("end\n"), "{options}");
+    }
+    // The processes end before their blocks do.
+    for line in ["exec <&-; echo 1", "head -n 1"] {
+        let (child, mut sink) = begun("-j 1 --lines 2", line, b"1\n", b"1\n");
+        let runner = children(child.id())[0].0.as_raw_nonzero().get() as u32;
+        wait_for("the end", || children(runner).is_empty().then_some(()));
+        sink.write_all(b"2\n").unwrap();
+        drop(sink);
+        assert_quiet_success(&finish(child));
+    }
+}
+
+#[test]
+fn a_process_that_fails_before_its_block_is_read_ends_all() {
+    // One leaves a process behind that waits for more.
+    for line in [
+        "read -r x; echo $x; exit 3",
+        "exec 3<&0; cat <&3 & sleep 0.1; exit 3",
+    ] {
+        let (child, sink) = begun("-j 3", line, b"a line\n", b"a line\n");
+        let output = finish(child);
+        assert_code(&output, 3);
+        let expected = "fullbore parallel: block 1 (from byte 0, first line 'a line') failed with exit code 3; \
+                        the output ends with what it has written";
+        assert_eq!(one_line(stderr(&output)), expected);
+        drop(sink);
+    }
+}
+
+#[test]
+fn a_block_that_an_error_of_the_input_cuts_has_no_end() {
+    let (source, near) = std::os::unix::net::UnixStream::pair().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let seen = directory.path().join("seen");
+    let line = format!("cat; echo end > {}", seen.display());
+    let mut far = source.try_clone().unwrap();
+    let mut command = fullbore("parallel -j 2 --lines 2");
+    let mut child = start(command.arg(line).stdin(std::os::fd::OwnedFd::from(source)));
+    drop(command);
+    (&near).write_all(b"1\n").unwrap();
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut [0; 2])
+        .unwrap();
+    // A socket that is closed with bytes that were not read resets the connection.
+    far.write_all(b"x").unwrap();
+    drop(near);
+    let output = finish(child);
+    assert_code(&output, 1);
+    let said = one_line(stderr(&output));
+    assert!(
+        said.contains("read from stdin (after 2 B): Connection reset"),
+        "{said}"
+    );
+    assert!(!seen.exists());
 }
 
 #[test]
@@ -369,7 +461,7 @@ fn a_block_that_a_failure_cut_is_not_run_under_whole() {
     let directory = tempfile::tempdir().unwrap();
     let seen = directory.path().join("seen");
     let stage = format!(
-        "{FULLBORE} parallel -j 2 --lines 10 'wc -l >> {}'",
+        "{FULLBORE} parallel -j 2 --lines 10 'echo run >> {}; wc -l >> {0}'",
         seen.display()
     );
     let mut command = fullbore("run --whole");
@@ -378,7 +470,11 @@ fn a_block_that_a_failure_cut_is_not_run_under_whole() {
     ));
     assert_code(&output, 3);
     let text = fs::read_to_string(&seen).unwrap_or_default();
-    assert!(text.lines().all(|lines| lines == "10"), "{text}");
+    assert!(
+        text.lines().all(|line| line == "10" || line == "run"),
+        "{text}"
+    );
+    assert!(text.matches("run").count() <= 3, "{text}");
     let mut command = fullbore("run --whole");
     let output = finish(start(command.arg(format!("seq 35 | {stage} | cat"))));
     assert_quiet_success(&output);
