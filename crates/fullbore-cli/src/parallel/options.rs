@@ -8,11 +8,14 @@ use fullbore_linux::memory_limit;
 
 use super::input::Cut;
 use super::records::{Ends, delimiter};
-use crate::run::{Codes, Shown};
+use crate::run::{Codes, Shown, WHOLE};
 
 /// The default block behind a long input: of 2, 4, 8, 16 and 32 MiB, cat, grep and awk took the least CPU time with the
 /// last two, which differed little.
 const BLOCK: u64 = 16 << 20;
+
+/// The default block of a process that runs alone: nothing is to be shared, and its input need not be kept.
+const ALONE: u64 = 256 << 20;
 
 /// The default first block.
 const FIRST: u64 = 2 << 20;
@@ -30,7 +33,7 @@ pub struct Options {
     #[arg(short, long, value_name = "N", value_parser = within::<usize>(1..=1024))]
     pub jobs: Option<usize>,
 
-    /// Least size of a block, which ends at the end of a record [default: 2M at first, growing to 16M]
+    /// Least size of a block, which ends at the end of a record [default: 2M at first, growing to 16M; with -j 1, 256M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_positive, conflicts_with = "lines")]
     pub block: Option<u64>,
 
@@ -91,6 +94,8 @@ pub struct Sizes {
     /// Of the first block.
     pub first: usize,
     pub memory: usize,
+    /// Whether no process gets a block that is not complete, as `run --whole` promises.
+    pub is_whole: bool,
     /// Of the memory that is taken at a time.
     pub piece: usize,
 }
@@ -138,13 +143,18 @@ impl Options {
             )));
         }
         let small = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX / 4);
+        let is_whole = std::env::var_os(WHOLE).is_some();
+        let is_free = self.block.or(self.lines).or(self.record_size).is_none();
+        let (first, block) = match (is_free, jobs, is_whole) {
+            (false, ..) => (block, block),
+            (true, 1, false) => (ALONE, ALONE),
+            (true, ..) => (FIRST.min(block), block),
+        };
         Ok(Sizes {
             jobs,
             block: small(block),
-            first: small(match self.block.or(self.lines).or(self.record_size) {
-                Some(_) => block,
-                None => FIRST.min(block),
-            }),
+            first: small(first),
+            is_whole,
             memory: small(memory),
             piece: (small(memory) / 8).clamp(1, PIECE),
         })

@@ -33,7 +33,7 @@ use crate::inherited;
 use crate::processes::ending;
 use crate::processes::interrupt::die_of;
 use crate::run::{
-    Command, Failure, Signals, Starting, WHOLE, say_left, stay_below_the_keeper, write_json,
+    Command, Failure, Signals, Starting, say_left, stay_below_the_keeper, write_json,
 };
 use crate::terminal::lines::say_line;
 use fullbore_host::text::clean;
@@ -92,8 +92,6 @@ pub struct Work<'a> {
     pub failures: Failures<'a>,
     /// Whether no process or pipe could be made, so that one has to end first.
     pub is_starved: bool,
-    /// Whether no process gets a block that is not complete, as `run --whole` promises.
-    pub is_whole: bool,
     /// Why no more input can be read.
     pub broken: Option<anyhow::Error>,
     pub report: Report,
@@ -138,7 +136,6 @@ impl<'a> Work<'a> {
             outlet,
             failures: Failures::new(options),
             is_starved: false,
-            is_whole: std::env::var_os(WHOLE).is_some(),
             broken: None,
             report: Report {
                 command: clean(command.text.to_string_lossy().trim()),
@@ -226,7 +223,7 @@ impl<'a> Work<'a> {
             Some(worker) if worker.block.is_open => worker.has_all(),
             _ => {
                 let has_open = self.ready.front().is_none_or(|block| block.is_open);
-                has_open && !self.is_whole && self.may_start()
+                has_open && !self.sizes.is_whole && self.may_start()
             }
         }
     }
@@ -261,7 +258,7 @@ impl<'a> Work<'a> {
     fn start_workers(&mut self) -> Result<(), Stop> {
         while !self.failures.is_failing {
             self.cut()?;
-            let may_be_open = self.broken.is_none() && !self.is_whole;
+            let may_be_open = self.broken.is_none() && !self.sizes.is_whole;
             let is_next = |block: &mut Block| may_be_open || !block.is_open;
             if !self.may_start() || !self.ready.front_mut().is_some_and(is_next) {
                 return Ok(());

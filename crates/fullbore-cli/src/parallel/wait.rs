@@ -127,7 +127,7 @@ impl Work<'_> {
         let ready = self
             .ready
             .front()
-            .filter(|block| block.is_open && self.is_whole);
+            .filter(|block| block.is_open && self.sizes.is_whole);
         let parts = ready.into_iter().flat_map(|block| &block.parts);
         self.input.used() + OVERHEAD + parts.map(Part::used).sum::<usize>()
     }
