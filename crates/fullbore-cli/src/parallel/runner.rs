@@ -28,7 +28,7 @@ use super::records::Records;
 use super::report::Report;
 use super::rest::Rest;
 use super::stop::Stop;
-use super::worker::Worker;
+use super::worker::{Feed, Worker};
 use crate::inherited;
 use crate::processes::ending;
 use crate::processes::interrupt::die_of;
@@ -90,6 +90,8 @@ pub struct Work<'a> {
     pub messages: Messages,
     pub outlet: Outlet,
     pub failures: Failures<'a>,
+    /// The input of a process that has ended before its block, of which no more comes.
+    cut_off: Option<Feed>,
     /// Whether no process or pipe could be made, so that one has to end first.
     pub is_starved: bool,
     /// Why no more input can be read.
@@ -135,6 +137,7 @@ impl<'a> Work<'a> {
             messages: Messages::default(),
             outlet,
             failures: Failures::new(options),
+            cut_off: None,
             is_starved: false,
             broken: None,
             report: Report {
@@ -196,7 +199,9 @@ impl<'a> Work<'a> {
             let has_blocks = !is_failing && self.ready.front().is_some_and(|first| !first.is_open);
             let is_writing = self.outlet.is_full();
             // A process whose block has no end does not end.
-            let can_end = |worker: &Worker| !worker.block.is_open || worker.status.is_some();
+            let is_writing_on = !self.failures.has_stopped;
+            let can_end =
+                |worker: &Worker| !worker.block.is_open || is_writing_on && worker.status.is_some();
             let has_workers = self.queue.workers.iter().any(can_end);
             if !(has_input || has_blocks || has_workers || is_writing) {
                 return Ok(());
@@ -367,6 +372,10 @@ impl<'a> Work<'a> {
     /// Removes a worker that has ended and whose output has been written.
     fn end(&mut self, at: usize) {
         if let Some(mut worker) = self.queue.workers.remove(at) {
+            if worker.block.is_open {
+                // What the process has left behind is no end of the block either.
+                self.cut_off = worker.feed.take();
+            }
             worker.forget_input(&mut self.memory);
             while worker.messages.is_some() && self.messages.read(&mut worker) == Ok(true) {}
             self.failures.note_written(&worker);

@@ -112,7 +112,7 @@ fn a_process_that_fails_before_its_block_is_read_ends_all() {
     // One leaves a process behind that waits for more.
     for line in [
         "read -r x; echo $x; exit 3",
-        "exec 3<&0; cat <&3 & sleep 0.1; exit 3",
+        "exec 3<&0; { cat; echo end >&2; } <&3 & sleep 0.1; exit 3",
     ] {
         let (child, sink) = begun("-j 3", line, b"a line\n", b"a line\n");
         let output = finish(child);
