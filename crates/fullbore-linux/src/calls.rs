@@ -336,12 +336,16 @@ impl Calls {
     }
 }
 
+/// Returns whether this is a terminal that has hung up. It answers every read(2) with 0, and every other call with `EIO`
+/// (`hung_up_tty_fops`, drivers/tty/tty_io.c): that is no end of what was typed, as it is none to a reader that sleeps at
+/// that moment.
+pub fn has_hung_up(fd: BorrowedFd<'_>) -> bool {
+    rustix::termios::tcgetattr(fd).err() == Some(Errno::IO)
+}
+
 /// Makes a reading call, and repeats it once if the master of a pseudoterminal returns `EIO`, which means that no slave
 /// is open: `n_tty_read` (drivers/tty/n_tty.c) looks for bytes before it checks that, so bytes that arrived in between
 /// are still queued. Only the second `EIO` in a row is the end.
-///
-/// A slave that has hung up answers every read(2) with 0, and every other call with `EIO` (`hung_up_tty_fops`,
-/// drivers/tty/tty_io.c): that is no end of what was typed, as it is none to a reader that sleeps at that moment.
 fn to_the_end_of(
     source: BorrowedFd<'_>,
     may_hang_up: bool,
@@ -349,9 +353,7 @@ fn to_the_end_of(
 ) -> Result<usize, Errno> {
     match read() {
         Err(Errno::IO) if is_ptmx(source) => read(),
-        Ok(0) if may_hang_up && rustix::termios::tcgetattr(source).err() == Some(Errno::IO) => {
-            Err(Errno::IO)
-        }
+        Ok(0) if may_hang_up && has_hung_up(source) => Err(Errno::IO),
         answer => answer,
     }
 }

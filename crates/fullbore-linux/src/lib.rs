@@ -47,7 +47,7 @@ mod sizes;
 mod unacknowledged;
 pub mod wait;
 
-pub use calls::{Calls, can_be_read};
+pub use calls::{Calls, can_be_read, has_hung_up};
 pub use cgroup::{cgroup_directories, memory_limit};
 pub use errno::{is_pipe_or_socket, is_reader_gone, is_refusal, refuse_the_same, stat_of};
 pub use error::{Error, Result, TransferSide};

@@ -14,7 +14,7 @@ use crate::pool::{Buffer, LentPipe, Pool};
 use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
 use fullbore_linux::pipe::take_back;
 use fullbore_linux::place::{at_position, left_in};
-use fullbore_linux::{Calls, Wait, page_size, without_sigpipe};
+use fullbore_linux::{Calls, Wait, has_hung_up, page_size, without_sigpipe};
 
 /// The bytes in flight.
 #[derive(Default)]
@@ -211,9 +211,12 @@ fn unwaiting() -> Calls {
 
 /// Calls read(2) so that it does not wait for another process.
 fn read(source: BorrowedFd<'_>, shape: Kind, room: &mut [u8]) -> Result<usize, Errno> {
-    match waits(source, shape) {
-        true => unwaiting().read(source, room),
-        false => retry_on_intr(|| rustix::io::read(source, &mut *room)),
+    if waits(source, shape) {
+        return unwaiting().read(source, room);
+    }
+    match retry_on_intr(|| rustix::io::read(source, &mut *room)) {
+        Ok(0) if shape == Kind::Other && has_hung_up(source) => Err(Errno::IO),
+        read => read,
     }
 }
 

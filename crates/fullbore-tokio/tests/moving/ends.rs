@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::common::calls::refusing;
 use crate::common::ends::{content, memfd, same_bytes, tcp_pair};
-use crate::common::{MIB, assert_cheap, watch};
+use crate::common::{MIB, assert_cheap, raw_pty, watch};
 use crate::kinds::*;
 
 const GUARANTEES: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
@@ -288,6 +288,24 @@ fn a_full_sink_in_an_error_condition_is_not_polled_in_a_loop() {
         }
         stalled.finish();
     }
+}
+
+#[test]
+fn a_terminal_that_has_hung_up_is_an_error_and_no_end() {
+    runtime().block_on(async {
+        for guarantee in GUARANTEES {
+            let Some((master, slave)) = raw_pty() else {
+                return fullbore_tests::skipped("no pseudo-terminal here");
+            };
+            let mut source = registered(slave);
+            drop(master);
+            let (near, _far) = StdUnixStream::pair().unwrap();
+            let options = Options::new().guarantee(guarantee);
+            let mut moved = options.copy(&mut source, unix(near.into()));
+            let failure = moved.run().await.unwrap_err();
+            assert_eq!(failure.error.raw_os_error(), Some(libc::EIO), "{failure}");
+        }
+    });
 }
 
 #[test]
