@@ -25,14 +25,20 @@ impl Queue {
     }
 
     /// Returns the place of the worker whose output goes straight to the reader. In free order it is the first one that
-    /// has ended, or the first of all if memory is short.
+    /// has ended, or the first of all if memory is short. A process that has ended before its block is complete waits for
+    /// the others, whose outputs may have the memory that reading its block takes.
     pub fn turn(&mut self, memory: &Memory) -> Option<usize> {
         if !self.unordered {
             return (!self.workers.is_empty()).then_some(0);
         }
         let of = |number| self.workers.iter().position(|w| w.block.number == number);
+        let is_alone = self.workers.len() == 1;
+        let is_done = |worker: &Worker| match worker.block.is_open {
+            true => is_alone && worker.status.is_some(),
+            false => worker.has_ended(),
+        };
         let at = (self.turn.and_then(of))
-            .or_else(|| self.workers.iter().position(Worker::has_ended))
+            .or_else(|| self.workers.iter().position(is_done))
             .or_else(|| (memory.is_short && !self.workers.is_empty()).then_some(0))?;
         self.turn = Some(self.workers[at].block.number);
         Some(at)

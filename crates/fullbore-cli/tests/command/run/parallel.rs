@@ -114,14 +114,40 @@ fn a_process_that_fails_before_its_block_is_read_ends_all() {
         "read -r x; echo $x; exit 3",
         "exec 3<&0; { cat; echo end >&2; } <&3 & sleep 0.1; exit 3",
     ] {
-        let (child, sink) = begun("-j 3", line, b"a line\n", b"a line\n");
-        let output = finish(child);
-        assert_code(&output, 3);
-        let expected = "fullbore parallel: block 1 (from byte 0, first line 'a line') failed with exit code 3; \
-                        the output ends with what it has written";
-        assert_eq!(one_line(stderr(&output)), expected);
-        drop(sink);
+        for (options, came) in [("-j 3", "a line\n"), ("-j 3 --unordered", "")] {
+            let (child, sink) = begun(options, line, b"a line\n", came.as_bytes());
+            let output = finish(child);
+            assert_code(&output, 3);
+            let expected = "fullbore parallel: block 1 (from byte 0, first line 'a line') failed with exit code 3; \
+                            the output ends with what it has written";
+            assert_eq!(one_line(stderr(&output)), expected);
+            drop(sink);
+        }
     }
+}
+
+#[test]
+fn a_process_that_ends_before_its_block_holds_no_other_output_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let [go, ended] = ["go", "ended"].map(|name| directory.path().join(name));
+    let line = format!(
+        "read -r x; if [ $x = b ]; then echo > {}; exit; fi; while [ ! -e {} ]; do sleep 0.02; done; head -c 9M /dev/zero",
+        ended.display(),
+        go.display()
+    );
+    let options = "-j 2 --unordered --lines 2 --memory 3M";
+    let (child, mut sink) = begun(options, &line, b"a\na\nb\n", b"");
+    wait_for("the start of the second", || ended.exists().then_some(()));
+    let runner = children(child.id())[0].0.as_raw_nonzero().get() as u32;
+    wait_for("its end", || (children(runner).len() == 1).then_some(()));
+    fs::write(&go, "").unwrap();
+    // By then, the outputs have all memory.
+    thread::sleep(std::time::Duration::from_millis(300));
+    let rest = thread::spawn(move || sink.write_all(&[&vec![b'y'; 1 << 20][..], b"\n"].concat()));
+    let output = finish(child);
+    assert_quiet_success(&output);
+    assert!(output.stdout == vec![0; 9 << 20]);
+    rest.join().unwrap().unwrap();
 }
 
 #[test]
