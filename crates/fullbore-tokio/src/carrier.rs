@@ -90,16 +90,14 @@ impl Carrier {
                 let room = fcntl_getpipe_size(sink).unwrap_or(MOST) - page_size();
                 // None is claimed past the end: while others claim some, it could not be given back. With O_DIRECT, only
                 // whole blocks are read.
-                let left =
-                    match fcntl_getfl(source).is_ok_and(|flags| flags.contains(OFlags::DIRECT)) {
-                        true => Ok(most),
-                        false => left_in(source, None),
-                    };
-                match left.map(|left| left.min(most).min(room)) {
-                    Ok(most @ 1..) => at_position(source, most, |at| {
+                let is_direct =
+                    fcntl_getfl(source).is_ok_and(|flags| flags.contains(OFlags::DIRECT));
+                let left = left_in(source, None).ok().filter(|_| !is_direct);
+                match left.map_or(room, |left| left.min(room)).min(most) {
+                    0 => Ok(0),
+                    most => at_position(source, most, |at| {
                         splice_once((source, Some(at)), (sink, None), most)
                     }),
-                    none => none,
                 }
             }
             _ => splice_once((source, None), (sink, None), most),

@@ -13,7 +13,9 @@
 //! /proc names the parents. If /proc is missing or shows another PID namespace, only the processes that this
 //! process has started itself are ended.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::iter;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -110,7 +112,7 @@ pub fn end_all(
     }
     let began = Instant::now();
     while is_left(&mut reap) {
-        tell_orphans(&mut untold, signal);
+        tell_orphans(&mut untold, signal, stopped);
         if began.elapsed() >= grace {
             return kill_all(stopped, reap);
         }
@@ -219,9 +221,20 @@ pub struct Told {
 }
 
 /// Sends the signal to those among the untold whose parent has ended by it nevertheless, so that they are children of this
-/// process: a shell blocks all signals while it starts a program.
-pub fn tell_orphans(untold: &mut BTreeSet<u32>, signal: Signal) {
-    untold.retain(|&pid| parent(pid) != Some(std::process::id()) || send(pid, signal).is_err());
+/// process: a shell blocks all signals while it starts a program. What they have started since then is told with them.
+pub fn tell_orphans(untold: &mut BTreeSet<u32>, signal: Signal, stopped: Stopped<'_>) {
+    let is_orphan = |pid: &&u32| parent(**pid) == Some(std::process::id());
+    while let Some(&pid) = untold.iter().find(is_orphan) {
+        let family = RefCell::new(BTreeSet::from([pid]));
+        let find = || {
+            let all: Vec<u32> = iter::once(pid).chain(by_ancestry(pid)).collect();
+            family.borrow_mut().extend(&all);
+            all
+        };
+        let told = tell(find, signal, stopped.or(Some(&|_| {})));
+        untold.retain(|pid| !family.borrow().contains(pid));
+        untold.extend(told.untold);
+    }
 }
 
 /// Sends a signal to those descendants of this process that `find` returns, once to each. If they are stopped first, a

@@ -190,7 +190,10 @@ impl Runner<'_> {
             self.end_further();
             let mut whole = self.whole.as_mut();
             if let Some(whole) = &mut whole {
-                ending::tell_orphans(&mut whole.untold, ending_signal(self.options.grace));
+                let signal = ending_signal(self.options.grace);
+                self.others.shelf.with_all_stopped(true, |stopped| {
+                    ending::tell_orphans(&mut whole.untold, signal, stopped);
+                });
             }
             let is_written = whole
                 .as_ref()

@@ -22,7 +22,7 @@ use crate::common::{
 };
 
 /// What stages run, as files, so that no line needs more than one kind of quotes.
-const SCRIPTS: [(&str, &str); 13] = [
+const SCRIPTS: [(&str, &str); 14] = [
     // Sees the end of its input: that must not happen.
     (
         "root",
@@ -66,6 +66,17 @@ const SCRIPTS: [(&str, &str); 13] = [
            unless (fork) { sigprocmask(SIG_UNBLOCK, $term); open my $ready, ">ready"; exec "cat > up" }
            my $pending = POSIX::SigSet->new;
            do { select undef, undef, undef, 0.01; sigpending $pending } until $pending->ismember(SIGTERM);
+           sigprocmask(SIG_UNBLOCK, $term)"#,
+    ),
+    // Its child starts another one after both were asked to end.
+    (
+        "starts_late",
+        r#"use POSIX; my $term = POSIX::SigSet->new(SIGTERM); sigprocmask(SIG_BLOCK, $term);
+           sub until_there { select undef, undef, undef, 0.01 until -e $_[0] }
+           unless (fork) { sigprocmask(SIG_UNBLOCK, $term); open my $ready, ">ready"; until_there "asked"; system "cat > up" }
+           my $pending = POSIX::SigSet->new;
+           do { select undef, undef, undef, 0.01; sigpending $pending } until $pending->ismember(SIGTERM);
+           open my $asked, ">asked"; until_there "up";
            sigprocmask(SIG_UNBLOCK, $term)"#,
     ),
     // As an interactive bash.
@@ -426,10 +437,12 @@ fn a_process_that_sigterm_does_not_end_does_not_go_on_after_its_child() {
 
 #[test]
 fn what_a_process_was_starting_when_it_was_asked_to_end_is_asked_too() {
-    let open = Open::new();
-    let line = "(until test -e ready; do sleep 0.01; done; exit 3) | perl starts";
-    assert_code(&open.run("--grace 600", line), 3);
-    open.assert_nothing_seen(line);
+    for script in ["starts", "starts_late"] {
+        let open = Open::new();
+        let line = format!("(until test -e ready; do sleep 0.01; done; exit 3) | perl {script}");
+        assert_code(&open.run("--grace 600", &line), 3);
+        open.assert_nothing_seen(&line);
+    }
 }
 
 #[test]
