@@ -181,6 +181,19 @@ fn a_block_that_an_error_of_the_input_cuts_has_no_end() {
 }
 
 #[test]
+fn where_the_sign_of_run_whole_is_removed_no_process_sees_the_end_of_a_cut_block() {
+    let directory = tempfile::tempdir().unwrap();
+    let seen = directory.path().join("seen");
+    let line = format!(
+        "(echo a; exit 3) | env -u FULLBORE_WHOLE {FULLBORE} parallel 'cat > /dev/null; echo > {}'",
+        seen.display()
+    );
+    let output = finish(start(fullbore("run --whole").arg(line)));
+    assert_code(&output, 3);
+    assert!(!seen.exists());
+}
+
+#[test]
 fn compressed_blocks_are_one_stream() {
     let input = numbered(100_000);
     let output = parallel("-j 3 --block 64K", "gzip -1", &input);
