@@ -21,6 +21,7 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
+mod aligned;
 #[allow(unsafe_code)]
 mod calls;
 mod cgroup;
@@ -47,6 +48,7 @@ mod sizes;
 mod unacknowledged;
 pub mod wait;
 
+pub use aligned::Aligned;
 pub use calls::{Calls, can_be_read, has_hung_up};
 pub use cgroup::{cgroup_directories, memory_limit};
 pub use errno::{is_pipe_or_socket, is_reader_gone, is_refusal, refuse_the_same, stat_of};

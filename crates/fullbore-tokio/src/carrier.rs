@@ -14,7 +14,7 @@ use crate::pool::{Buffer, LentPipe, Pool};
 use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
 use fullbore_linux::pipe::take_back;
 use fullbore_linux::place::{at_position, left_in};
-use fullbore_linux::{Calls, Wait, has_hung_up, page_size, without_sigpipe};
+use fullbore_linux::{Aligned, Calls, Wait, has_hung_up, page_size, without_sigpipe};
 
 /// The bytes in flight.
 #[derive(Default)]
@@ -137,8 +137,10 @@ impl Carrier {
                 Outcome::Refused | Outcome::RefusedOrPending(_) => refused = true,
                 _ => return Err(("splice", sent.err().unwrap_or(Errno::IO))),
             }
-            let bytes = self.take_all().map_err(|errno| ("read", errno))?;
-            let (held, pool) = (0..bytes.len(), None);
+            let taken = self.take_all().map_err(|errno| ("read", errno))?;
+            let (held, pool) = (0..taken.len(), None);
+            let mut bytes = Aligned::new(taken.len());
+            bytes.copy_from_slice(&taken);
             *self = Carrier::Memory(Buffer { bytes, held, pool });
         }
         moved(self.write(sink, shape)?, false, refused)

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use fullbore::Pipe;
-use fullbore_linux::{Owner, page_size, pipe, pipe_user_pages_soft};
+use fullbore_linux::{Aligned, Owner, page_size, pipe, pipe_user_pages_soft};
 
 /// The default size of a buffer in bytes.
 const BUFFER: usize = 256 * 1024;
@@ -103,7 +103,7 @@ struct Shared {
 #[derive(Default)]
 struct Kept {
     pipes: Vec<LentPipe>,
-    buffers: Vec<Vec<u8>>,
+    buffers: Vec<Aligned>,
 }
 
 impl Pool {
@@ -185,7 +185,7 @@ impl Pool {
     pub(crate) fn buffer(&self) -> Buffer {
         let kept = self.with_kept(|kept| kept.buffers.pop()).flatten();
         Buffer {
-            bytes: kept.unwrap_or_else(|| vec![0; self.0.settings.buffer]),
+            bytes: kept.unwrap_or_else(|| Aligned::new(self.0.settings.buffer)),
             held: 0..0,
             pool: Some(self.clone()),
         }
@@ -251,7 +251,7 @@ pub(crate) struct LentPipe {
 /// Lent memory, or memory that belongs to no pool.
 #[derive(Default)]
 pub(crate) struct Buffer {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Aligned,
     /// The part of it that is in flight.
     pub(crate) held: Range<usize>,
     pub(crate) pool: Option<Pool>,

@@ -4,11 +4,10 @@
 //! longer than copying a short stream. If no memory can be mapped (RLIMIT_AS, overcommit), the initial memory is used
 //! throughout.
 
-use std::fmt;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 
 pub(crate) use fullbore_linux::messages::MESSAGE;
-use fullbore_linux::{Error, Pages, Result};
+use fullbore_linux::{Aligned, Error, Pages, Result};
 pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
 
 /// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is filled while the other
@@ -37,39 +36,15 @@ pub(crate) enum Memory {
     Pages(Pages),
 }
 
-/// Memory from the allocator that starts at a multiple of [`BLOCK`], as reading with O_DIRECT requires (open(2)): a part
-/// of this vector, which is [`BLOCK`] bytes longer, or empty.
-#[derive(Default)]
-pub(crate) struct Aligned(Vec<u8>);
-
-/// The largest logical block size of common disks.
-pub(crate) const BLOCK: usize = 4096;
-
-impl fmt::Debug for Aligned {
-    /// Writes the number of bytes, which are the user's, and not the bytes.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Aligned({} bytes)", self.range().len())
-    }
-}
-
-impl Aligned {
-    #[inline]
-    fn range(&self) -> Range<usize> {
-        let len = self.0.len().saturating_sub(BLOCK);
-        let start = self.0.as_ptr().align_offset(BLOCK).min(self.0.len() - len);
-        start..start + len
-    }
-}
-
 impl Memory {
     /// Returns the initial memory: `len` bytes, at most [`FIRST`].
     pub(crate) fn first(len: usize) -> Self {
-        Memory::First(Aligned(vec![0; len.min(FIRST) + BLOCK]))
+        Memory::First(Aligned::new(len.min(FIRST)))
     }
 
     /// Returns memory for one message of a socket.
     pub(crate) fn for_messages() -> Self {
-        Memory::First(Aligned(vec![0; MESSAGE + BLOCK]))
+        Memory::First(Aligned::new(MESSAGE))
     }
 
     /// Maps `len` bytes, in huge pages if wanted and if the machine has any of a suitable size.
@@ -91,10 +66,8 @@ impl Memory {
         }
         if let Ok(pages) = Self::map(len, huge) {
             *self = Memory::Pages(pages);
-        } else if let Memory::First(Aligned(bytes)) = self {
-            if bytes.try_reserve_exact(len + BLOCK - bytes.len()).is_ok() {
-                bytes.resize(len + BLOCK, 0);
-            }
+        } else if let Memory::First(first) = self {
+            first.grow(len);
         }
     }
 
@@ -117,7 +90,7 @@ impl Deref for Memory {
     #[inline]
     fn deref(&self) -> &[u8] {
         match self {
-            Memory::First(first) => &first.0[first.range()],
+            Memory::First(first) => first,
             Memory::Pages(pages) => pages,
         }
     }
@@ -127,10 +100,7 @@ impl DerefMut for Memory {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
-            Memory::First(first) => {
-                let range = first.range();
-                &mut first.0[range]
-            }
+            Memory::First(first) => first,
             Memory::Pages(pages) => pages,
         }
     }

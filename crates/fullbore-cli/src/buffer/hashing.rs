@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
-use fullbore_linux::Pipe;
+use fullbore_linux::{Aligned, Pipe};
 use rustix::io::retry_on_intr;
 
 use crate::copying::hash::{Algorithm, Digest};
@@ -59,7 +59,7 @@ impl Hashing {
 }
 
 fn digest(algorithm: Algorithm, reader: File) -> io::Result<Digest> {
-    let (mut digest, mut bytes) = (Digest::new(algorithm), vec![0; CHUNK]);
+    let (mut digest, mut bytes) = (Digest::new(algorithm), Aligned::new(CHUNK));
     loop {
         match retry_on_intr(|| rustix::io::read(&reader, &mut bytes[..]))? {
             0 => return Ok(digest),

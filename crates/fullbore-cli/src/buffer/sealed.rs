@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use fullbore_host::text::error_text;
+use fullbore_linux::Aligned;
 use fullbore_seal::{Damage, Sealer, Unsealer};
 use rustix::net::sockopt;
 
@@ -193,7 +194,7 @@ fn send(
     // A frame is one write.
     let sink = BufWriter::with_capacity(FRAME + 64, sink);
     let mut sealer = Sealer::new(sink).map_err(write)?;
-    let mut room = vec![0; FRAME];
+    let mut room = Aligned::new(FRAME);
     loop {
         let n = match content.read(&mut room) {
             Ok(n) => n,
@@ -279,7 +280,7 @@ impl Receiving {
 /// Unseals a stream, and returns its seal.
 fn receive(source: TcpStream, mut content: &UnixStream) -> anyhow::Result<[u8; SEAL]> {
     let mut unsealer = Unsealer::new(BufReader::with_capacity(FRAME, Tail::new(source)));
-    let mut room = vec![0; FRAME];
+    let mut room = Aligned::new(FRAME);
     loop {
         let n = match unsealer.read(&mut room) {
             Ok(n) => n,

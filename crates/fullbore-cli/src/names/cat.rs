@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use fullbore::{Producer, ProducerOptions, TransferOptions, TransferSide, Way};
 use fullbore_host::text::error_text;
-use fullbore_linux::is_pipe_or_socket;
 use fullbore_linux::messages::{MESSAGE, keeps_messages};
+use fullbore_linux::{Aligned, is_pipe_or_socket};
 
 use super::call::{Call, lost_reader, quoted, version};
 use super::getopt;
@@ -137,7 +137,7 @@ impl Cat<'_> {
             true => MESSAGE,
             false => CHUNK,
         };
-        let (mut bytes, mut out) = (vec![0; chunk], Vec::new());
+        let (mut bytes, mut out) = (Aligned::new(chunk), Vec::new());
         loop {
             match source.read(&mut bytes) {
                 Ok(0) => return Ok(()),

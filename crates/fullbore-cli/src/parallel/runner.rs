@@ -94,6 +94,8 @@ pub struct Work<'a> {
     cut_off: Option<Feed>,
     /// Whether no process or pipe could be made, so that one has to end first.
     pub is_starved: bool,
+    /// Since when records have waited for the rest of a page.
+    pub held_from: Option<Instant>,
     /// Why no more input can be read.
     pub broken: Option<anyhow::Error>,
     pub report: Report,
@@ -139,6 +141,7 @@ impl<'a> Work<'a> {
             failures: Failures::new(options),
             cut_off: None,
             is_starved: false,
+            held_from: None,
             broken: None,
             report: Report {
                 command: clean(command.text.to_string_lossy().trim()),

@@ -1,6 +1,6 @@
 //! Waits until something can go on, and does it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fullbore_linux::Errno;
 use nix::sys::resource::UsageWho;
@@ -19,6 +19,9 @@ use super::runner::{Work, cpu_seconds};
 use super::stop::Stop;
 use super::worker::Worker;
 use crate::run::{Came, stop};
+
+/// How long records wait for the rest of a page.
+const HOLD: Duration = Duration::from_millis(1);
 
 /// What poll(2) has reported.
 #[derive(Clone, Copy)]
@@ -61,12 +64,24 @@ impl Work<'_> {
         };
         *waiting_for += waited;
         match came {
-            Ok(came) => came
-                .into_iter()
-                .try_for_each(|(on, events)| self.react(on, events, turn)),
+            Ok(came) => {
+                self.release(began);
+                came.into_iter()
+                    .try_for_each(|(on, events)| self.react(on, events, turn))
+            }
             // This function is called again.
             Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(Stop::of(errno, "poll")),
+        }
+    }
+
+    /// Gives up waiting for the rest of a page, after some time.
+    fn release(&mut self, began: Instant) {
+        self.held_from = (self.held_from)
+            .or(Some(began))
+            .filter(|_| self.input.holds);
+        if self.held_from.is_some_and(|from| from.elapsed() >= HOLD) && self.is_eager() {
+            self.input.holds = false;
         }
     }
 
@@ -114,7 +129,8 @@ impl Work<'_> {
             // In free order, one goes straight to the output when memory is short.
             return Ok(Vec::new());
         }
-        let limit = self.display.due().into_iter().chain(rest).min();
+        let hold = (self.input.holds && self.is_eager()).then_some(HOLD);
+        let limit = self.display.due().into_iter().chain(rest).chain(hold).min();
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let (on, mut fds): (Vec<On>, Vec<PollFd<'_>>) = all.into_iter().unzip();
         poll(&mut fds, limit.as_ref())?;
@@ -142,7 +158,7 @@ impl Work<'_> {
             // The keeper never writes, so this is the end of the file.
             On::Keeper => return Err(Stop::Signal(Signal::TERM)),
             On::Input => match self.input.read(&mut self.memory) {
-                Ok(()) => {}
+                Ok(()) => self.held_from = None,
                 Err(Errno::NOMEM) if self.memory.used() > self.used_to_cut() => {
                     self.memory.refuse()
                 }

@@ -9,7 +9,7 @@ use std::thread;
 
 use anyhow::{Context, bail};
 use fullbore::{ConsumerOptions, Pipe, PipeEnd};
-use fullbore_linux::{Calls, Ready, Waiter};
+use fullbore_linux::{Aligned, Calls, Ready, Waiter};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
@@ -174,7 +174,7 @@ fn splice_through_a_pipe(
 /// may do so from then on.
 struct Copy {
     pipe: Pipe,
-    buffer: Vec<u8>,
+    buffer: Aligned,
 }
 
 impl Copy {
@@ -185,7 +185,7 @@ impl Copy {
         let capacity = PipeEnd::new(source)?.capacity()?;
         Ok(Some(Self {
             pipe: fullbore_linux::pipe::with_capacity(capacity)?.0,
-            buffer: vec![0; options.chunk()],
+            buffer: Aligned::new(options.chunk()),
         }))
     }
 

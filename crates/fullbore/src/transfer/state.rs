@@ -23,7 +23,7 @@ use fullbore_linux::messages::{self, longest_message};
 use fullbore_linux::pipe;
 use fullbore_linux::place::{self, Place};
 use fullbore_linux::wait::{Waiter, uninterrupted};
-use fullbore_linux::{Calls, refuse_the_same, stat_of};
+use fullbore_linux::{Aligned, Calls, refuse_the_same, stat_of};
 
 /// A transfer between two steps.
 pub(super) struct State {
@@ -145,7 +145,7 @@ pub(super) fn begin(
 fn first_memory(source: Kind, size: u64) -> usize {
     match usize::try_from(size) {
         Ok(size) if source == Kind::Regular && size > 0 => (size + 1)
-            .next_multiple_of(memory::BLOCK)
+            .next_multiple_of(Aligned::BLOCK)
             .min(memory::FIRST),
         _ => memory::FIRST,
     }

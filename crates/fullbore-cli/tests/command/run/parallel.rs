@@ -108,6 +108,44 @@ fn the_start_of_a_block_is_passed_on_before_the_rest_comes() {
 }
 
 #[test]
+fn no_complete_record_waits_for_the_rest_of_a_page() {
+    for len in [4_095, 4_097, 65_555, 300_001] {
+        for options in ["", "-j 1", "--header 1", "--lines 100000", "--memory 24K"] {
+            let block: Vec<u8> = (0..)
+                .flat_map(|n| format!("{n}\n").into_bytes())
+                .take(len)
+                .collect();
+            let end = block.iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+            let (child, sink) = begun(options, "cat", &block, &block[..end]);
+            drop(sink);
+            let output = finish(child);
+            assert_quiet_success(&output);
+            assert!(output.stdout == block[end..], "{options}, {len} bytes");
+        }
+    }
+    // Also while the process writes all the time.
+    let directory = tempfile::tempdir().unwrap();
+    let got = directory.path().join("got");
+    let line = format!("yes & cat > {}; kill $!", got.display());
+    let (source, mut sink) = pipe();
+    let mut command = fullbore("parallel -j 1");
+    let child = start(
+        command
+            .arg(line)
+            .stdin(source)
+            .stdout(fs::File::create("/dev/null").unwrap()),
+    );
+    sink.write_all(&b"record\n".repeat(1000)).unwrap();
+    wait_for("all records", || {
+        fs::metadata(&got)
+            .is_ok_and(|meta| meta.len() == 7000)
+            .then_some(())
+    });
+    drop(sink);
+    assert_quiet_success(&finish(child));
+}
+
+#[test]
 fn a_process_that_fails_before_its_block_is_read_ends_all() {
     // One leaves a process behind that waits for more.
     for line in [

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use fullbore_linux::Aligned;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use rustix::net::listen;
@@ -252,7 +253,7 @@ fn reply(mut connection: Boxed, shared: &Shared) -> Result<()> {
             connection.write_all(&message)?;
         }
     }
-    let (expected, mut piece) = (content(PIECE + PERIOD), vec![0; PIECE]);
+    let (expected, mut piece) = (content(PIECE + PERIOD), Aligned::new(PIECE));
     let mut at = 0;
     loop {
         let n = connection.read(&mut piece)?;

@@ -18,6 +18,7 @@ use crate::endpoint::WaitName;
 use crate::measurement::{Measured, Stop};
 use crate::task::{self, Task, Timing};
 use fullbore_bytes::pattern;
+use fullbore_linux::Aligned;
 
 /// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
 pub const CHUNK: usize = 64 << 10;
@@ -39,7 +40,7 @@ impl Task for SendTask {
         let Self { link, message } = self;
         let (input, output) = (stdin(), stdout());
         let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
-        let mut buffer = vec![0; message];
+        let mut buffer = Aligned::new(message);
         let mut sent = 0;
         loop {
             if sent < CHECKED {
@@ -68,7 +69,7 @@ impl Task for ReceiveTask {
     fn play(self) -> Result<()> {
         let (input, output) = (stdin(), stdout());
         let mut link = (self.link).open(WaitName::Block, input.as_fd(), output.as_fd())?;
-        let mut buffer = vec![0; self.message];
+        let mut buffer = Aligned::new(self.message);
         let mut progress = ReadProgress::new(self.timing, CHECKED);
         loop {
             let position = progress.position;
