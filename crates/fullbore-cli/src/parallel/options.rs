@@ -14,9 +14,6 @@ use crate::run::{Codes, Shown, WHOLE};
 /// last two, which differed little.
 const BLOCK: u64 = 16 << 20;
 
-/// The default block of a process that runs alone: nothing is to be shared, and its input need not be kept.
-const ALONE: u64 = 256 << 20;
-
 /// The default first block.
 const FIRST: u64 = 2 << 20;
 
@@ -33,7 +30,7 @@ pub struct Options {
     #[arg(short, long, value_name = "N", value_parser = within::<usize>(1..=1024))]
     pub jobs: Option<usize>,
 
-    /// Least size of a block, which ends at the end of a record [default: 2M at first, growing to 16M; with -j 1, 256M]
+    /// Least size of a block, which ends at the end of a record [default: 2M at first, growing to 16M; with -j 1, all]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_positive, conflicts_with = "lines")]
     pub block: Option<u64>,
 
@@ -96,6 +93,8 @@ pub struct Sizes {
     pub memory: usize,
     /// Whether no process gets a block that is not complete, as `run --whole` promises.
     pub is_whole: bool,
+    /// Whether the whole input is one block, because there is nothing to share.
+    pub is_one: bool,
     /// Of the memory that is taken at a time.
     pub piece: usize,
 }
@@ -145,16 +144,18 @@ impl Options {
         let small = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX / 4);
         let is_whole = std::env::var_os(WHOLE).is_some();
         let is_free = self.block.or(self.lines).or(self.record_size).is_none();
-        let (first, block) = match (is_free, jobs, is_whole) {
-            (false, ..) => (block, block),
-            (true, 1, false) => (ALONE, ALONE),
-            (true, ..) => (FIRST.min(block), block),
+        let is_one = is_free && jobs == 1 && !is_whole;
+        let (first, block) = match (is_free, is_one) {
+            (_, true) => (u64::MAX, u64::MAX),
+            (true, _) => (FIRST.min(block), block),
+            (false, _) => (block, block),
         };
         Ok(Sizes {
             jobs,
             block: small(block),
             first: small(first),
             is_whole,
+            is_one,
             memory: small(memory),
             piece: (small(memory) / 8).clamp(1, PIECE),
         })

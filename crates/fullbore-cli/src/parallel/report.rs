@@ -13,7 +13,8 @@ use super::worker::Worker;
 pub struct Report {
     pub command: String,
     pub jobs: usize,
-    pub block_bytes: usize,
+    /// The least bytes of a block, unless the whole input is one.
+    pub block_bytes: Option<usize>,
     pub memory_bytes: usize,
     /// The most memory that was in use.
     pub memory_peak_bytes: usize,
@@ -118,10 +119,13 @@ impl Report {
             ]);
         }
         let mut lines = table_lines(&rows, |_| true);
+        let least = self
+            .block_bytes
+            .map(|bytes| format!(" of at least {}", size(bytes as u64)));
         lines.push(format!(
-            "{} of at least {}, in at most {} of {} of memory; complete outputs waited {:.3} s for their turn, at most {:.3} s",
+            "{}{}, in at most {} of {} of memory; complete outputs waited {:.3} s for their turn, at most {:.3} s",
             counted(self.blocks as usize, "block", "blocks"),
-            size(self.block_bytes as u64),
+            least.unwrap_or_default(),
             amount(self.memory_peak_bytes as f64),
             size(self.memory_bytes as u64),
             self.turn_wait_mean_seconds,
