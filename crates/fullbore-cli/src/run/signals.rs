@@ -6,7 +6,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use fullbore_host::text::error_text;
 use fullbore_observe::proc_is_ours;
 use nix::sys::signal::{self, SigSet, SigmaskHow};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -47,13 +48,16 @@ impl Signals {
     /// pipeline, SIGTSTP (Ctrl-Z) and SIGCONT.
     ///
     /// # Errors
-    /// Fails if no signalfd can be opened: EMFILE.
+    /// Fails if a filter refuses rt_sigprocmask(2), or if no signalfd can be opened: EMFILE.
     pub fn noted() -> Result<Self> {
         let mut noted = SigSet::from_iter([signal::SIGCHLD, signal::SIGCONT]);
         let others = ENDING.into_iter().chain([signal::SIGTSTP]);
         noted.extend(others.filter(|&signal| !inherited::was_ignored(signal as i32)));
-        let before = noted.thread_swap_mask(SigmaskHow::SIG_BLOCK);
-        let before = before.context("signals cannot be blocked")?;
+        let mut before = SigSet::empty();
+        // nix takes no error of pthread_sigmask(3) for one, because that returns it.
+        signal::sigprocmask(SigmaskHow::SIG_BLOCK, Some(&noted), Some(&mut before))
+            .map_err(|errno| error_text(&errno.into()))
+            .map_err(|why| anyhow!("signals cannot be blocked: rt_sigprocmask: {why}"))?;
         let fd = SignalFd::with_flags(&noted, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
         let fd = fd.context("signalfd")?;
         Ok(Self { fd, before })

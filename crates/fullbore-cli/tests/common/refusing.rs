@@ -20,6 +20,7 @@ use super::*;
 #[cfg(target_arch = "x86_64")]
 pub mod call {
     pub const FSTAT: i64 = 5;
+    pub const RT_SIGPROCMASK: i64 = 14;
     pub const IOCTL: i64 = 16;
     pub const MADVISE: i64 = 28;
     pub const WAIT4: i64 = 61;
@@ -70,6 +71,7 @@ pub mod call {
     pub const WAITID: i64 = 95;
     pub const WAIT4: i64 = 260;
     pub const FUTEX: i64 = 98;
+    pub const RT_SIGPROCMASK: i64 = 135;
     pub const PRCTL: i64 = 167;
     pub const MQ_OPEN: i64 = 180;
     pub const SOCKET: i64 = 198;
