@@ -60,15 +60,12 @@ impl<'a> Failures<'a> {
                 format!("bytes {} to {last}", block.start)
             }
         };
-        let what = match worker.has_input {
-            true => "the command".to_owned(),
-            false => format!(
-                "block {} ({bytes}, first line '{}')",
-                block.number,
-                clean(&String::from_utf8_lossy(block.first_line()))
-            ),
-        };
-        let text = format!("{what} {}", how_it_failed(status));
+        let text = format!(
+            "block {} ({bytes}, first line '{}') {}",
+            block.number,
+            clean(&String::from_utf8_lossy(block.first_line())),
+            how_it_failed(status)
+        );
         self.first = Some((block.number, text, status));
     }
 

@@ -46,18 +46,6 @@ pub struct Block {
 }
 
 impl Block {
-    /// Returns the start of this block of the input, without a byte.
-    pub fn open(number: u64) -> Self {
-        Self {
-            number,
-            start: 0,
-            bytes: 0,
-            first: Vec::new(),
-            parts: VecDeque::new(),
-            is_open: true,
-        }
-    }
-
     /// Adds what follows.
     pub fn add(&mut self, next: Block) {
         self.bytes += next.bytes;

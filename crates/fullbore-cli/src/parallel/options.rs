@@ -4,7 +4,7 @@ use clap::Args;
 use fullbore_host::number::within;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
-use fullbore_linux::memory_limit;
+use fullbore_linux::{memory_limit, page_size};
 
 use super::input::Cut;
 use super::records::{Ends, delimiter};
@@ -13,6 +13,9 @@ use crate::run::{Codes, Shown, WHOLE};
 /// The default block behind a long input: of 2, 4, 8, 16 and 32 MiB, cat, grep and awk took the least CPU time with the
 /// last two, which differed little.
 const BLOCK: u64 = 16 << 20;
+
+/// The default block of a process that runs alone: nothing is to be shared, and its input need not be kept.
+const ALONE: u64 = 256 << 20;
 
 /// The default first block.
 const FIRST: u64 = 2 << 20;
@@ -30,7 +33,7 @@ pub struct Options {
     #[arg(short, long, value_name = "N", value_parser = within::<usize>(1..=1024))]
     pub jobs: Option<usize>,
 
-    /// Least size of a block, which ends at the end of a record [default: 2M at first, growing to 16M; with -j 1, all]
+    /// Least size of a block, which ends at the end of a record [default: 2M at first, growing to 16M; with -j 1, 256M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_positive, conflicts_with = "lines")]
     pub block: Option<u64>,
 
@@ -93,8 +96,6 @@ pub struct Sizes {
     pub memory: usize,
     /// Whether no process gets a block that is not complete, as `run --whole` promises.
     pub is_whole: bool,
-    /// Whether the whole input is one block, because there is nothing to share.
-    pub is_one: bool,
     /// Of the memory that is taken at a time.
     pub piece: usize,
 }
@@ -103,6 +104,14 @@ impl Sizes {
     /// Returns how many blocks are read before processes are free for them: one for each, as several may end at once.
     pub fn ready(&self) -> usize {
         self.jobs
+    }
+}
+
+/// Returns how many of these bytes are in whole pages, or all of them, if they are fewer than two.
+fn whole_pages(bytes: usize) -> usize {
+    match bytes < 2 * page_size() {
+        true => bytes,
+        false => bytes - bytes % page_size(),
     }
 }
 
@@ -144,20 +153,18 @@ impl Options {
         let small = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX / 4);
         let is_whole = std::env::var_os(WHOLE).is_some();
         let is_free = self.block.or(self.lines).or(self.record_size).is_none();
-        let is_one = is_free && jobs == 1 && !is_whole;
-        let (first, block) = match (is_free, is_one) {
-            (_, true) => (u64::MAX, u64::MAX),
-            (true, _) => (FIRST.min(block), block),
-            (false, _) => (block, block),
+        let (first, block) = match (is_free, jobs, is_whole) {
+            (false, ..) => (block, block),
+            (true, 1, false) => (ALONE, ALONE),
+            (true, ..) => (FIRST.min(block), block),
         };
         Ok(Sizes {
             jobs,
             block: small(block),
             first: small(first),
             is_whole,
-            is_one,
             memory: small(memory),
-            piece: (small(memory) / 8).clamp(1, PIECE),
+            piece: whole_pages((small(memory) / 8).clamp(1, PIECE)),
         })
     }
 

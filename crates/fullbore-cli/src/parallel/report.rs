@@ -13,8 +13,7 @@ use super::worker::Worker;
 pub struct Report {
     pub command: String,
     pub jobs: usize,
-    /// The least bytes of a block, unless the whole input is one.
-    pub block_bytes: Option<usize>,
+    pub block_bytes: usize,
     pub memory_bytes: usize,
     /// The most memory that was in use.
     pub memory_peak_bytes: usize,
@@ -119,13 +118,10 @@ impl Report {
             ]);
         }
         let mut lines = table_lines(&rows, |_| true);
-        let least = self
-            .block_bytes
-            .map(|bytes| format!(" of at least {}", size(bytes as u64)));
         lines.push(format!(
-            "{}{}, in at most {} of {} of memory; complete outputs waited {:.3} s for their turn, at most {:.3} s",
+            "{} of at least {}, in at most {} of {} of memory; complete outputs waited {:.3} s for their turn, at most {:.3} s",
             counted(self.blocks as usize, "block", "blocks"),
-            least.unwrap_or_default(),
+            size(self.block_bytes as u64),
             amount(self.memory_peak_bytes as f64),
             size(self.memory_bytes as u64),
             self.turn_wait_mean_seconds,

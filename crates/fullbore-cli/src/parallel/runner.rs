@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -13,7 +12,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use rustix::stdio::stdin;
@@ -82,13 +80,11 @@ pub struct Work<'a> {
     pub sizes: Sizes,
     starting: Starting,
     command: Command,
-    pub pipe_size: usize,
+    pipe_size: usize,
     pub input: Input<'static>,
     header: Rc<[u8]>,
     /// Blocks without a worker. The last one may be open.
     pub ready: VecDeque<Block>,
-    /// Whether the only process reads the input itself, until it ends: that costs nothing. What it leaves is dropped.
-    pub is_lent: bool,
     pub queue: Queue,
     pub memory: Memory,
     pub messages: Messages,
@@ -128,7 +124,6 @@ impl<'a> Work<'a> {
         let json = options.shown.json_file()?;
         let records = Records::new(options.ends());
         let memory = fullbore_linux::memory_limit();
-        let is_lent = sizes.is_one && !options.shown.counts() && is_blocking(stdin());
         Ok(Self {
             keeper,
             starting: Starting::new(&signals.before)?,
@@ -138,8 +133,7 @@ impl<'a> Work<'a> {
             pipe_size: fullbore_observe::affordable(2 * sizes.jobs, most_for(sizes.jobs), memory),
             input: Input::new(stdin(), records, options.cut(sizes))?,
             header: Rc::default(),
-            ready: is_lent.then(|| Block::open(1)).into_iter().collect(),
-            is_lent,
+            ready: VecDeque::new(),
             queue: Queue::new(options.unordered),
             memory: Memory::new(sizes.memory, sizes.piece),
             messages: Messages::default(),
@@ -152,7 +146,7 @@ impl<'a> Work<'a> {
             report: Report {
                 command: clean(command.text.to_string_lossy().trim()),
                 jobs: sizes.jobs,
-                block_bytes: (!sizes.is_one).then_some(sizes.first),
+                block_bytes: sizes.first,
                 memory_bytes: sizes.memory,
                 ..Report::default()
             },
@@ -295,7 +289,6 @@ impl<'a> Work<'a> {
             &self.header,
             block,
             self.queue.free_slot(),
-            self.is_lent,
         );
         match started {
             Ok(worker) => {
@@ -419,11 +412,6 @@ fn most_for(jobs: usize) -> usize {
         9..=32 => PIPE / 4,
         _ => PIPE / 16,
     }
-}
-
-/// Returns whether reading it waits: a process may not expect anything else.
-fn is_blocking(fd: BorrowedFd<'_>) -> bool {
-    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
 }
 
 /// Returns whether a process or a pipe could not be made because there are too many.

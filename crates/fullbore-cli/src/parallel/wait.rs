@@ -41,15 +41,8 @@ impl Work<'_> {
     pub fn wait(&mut self) -> Result<(), Stop> {
         let turn = self.queue.turn(&self.memory);
         let may_go_on = self.may_go_on();
-        let is_lent = self.is_lent && self.queue.running() > 0;
-        let reads =
-            may_go_on && !is_lent && self.has_room() && self.input.may_read(&mut self.memory);
-        if may_go_on
-            && !is_lent
-            && !reads
-            && !self.input.at_end
-            && self.memory.used() <= self.used_to_cut()
-        {
+        let reads = may_go_on && self.has_room() && self.input.may_read(&mut self.memory);
+        if may_go_on && !reads && !self.input.at_end && self.memory.used() <= self.used_to_cut() {
             self.broken = Some(anyhow::anyhow!(
                 "the record at byte {} of the input is longer than the memory: use a larger --memory than {}",
                 self.input.position(),
@@ -113,11 +106,7 @@ impl Work<'_> {
         }
         let feeds = (self.queue.workers.iter()).filter_map(|worker| worker.feed.as_ref());
         let is_feeding = !self.queue.workers.iter().all(Worker::has_all);
-        let lent = self.is_lent.then_some(self.pipe_size);
-        let rest = (self.rest).left(
-            feeds.map(|feed| feed.capacity).chain(lent).min(),
-            is_feeding,
-        );
+        let rest = (self.rest).left(feeds.map(|feed| feed.capacity).min(), is_feeding);
         let workers = self.queue.workers.iter().enumerate();
         for (at, worker) in workers.filter(|_| rest.is_none()) {
             if let Some(feed) = worker.feed.as_ref().filter(|_| !worker.has_all()) {

@@ -47,8 +47,6 @@ pub struct Worker {
     pub pid: Pid,
     pub status: Option<ExitStatus>,
     pub feed: Option<Feed>,
-    /// Whether it reads the input itself.
-    pub has_input: bool,
     pub output: Option<OwnedFd>,
     pub messages: Option<OwnedFd>,
     /// The start of a line on its stderr.
@@ -107,7 +105,7 @@ impl Feed {
 }
 
 impl Worker {
-    /// Starts a process for a block, or for the whole input, which it reads itself.
+    /// Starts a process for a block.
     ///
     /// # Errors
     /// Those of pipe(2), fork(2) and execve(2), with the block.
@@ -118,7 +116,6 @@ impl Worker {
         header: &Rc<[u8]>,
         mut block: Block,
         slot: usize,
-        has_input: bool,
     ) -> Result<Self, (io::Error, Block)> {
         let began = Instant::now();
         let start = || -> io::Result<_> {
@@ -126,32 +123,24 @@ impl Worker {
                 true => pipe_size,
                 false => least_of(block.bytes, pipe_size),
             };
-            let fed = match has_input {
-                true => None,
-                false => Some(with_capacity(wanted)?),
-            };
+            let (stdin, grown) = with_capacity(wanted)?;
             let (stdout, _) = with_capacity(pipe_size)?;
             let stderr = fullbore::Pipe::new()?;
-            let feeding = fed.iter().map(|(pipe, _)| &pipe.writer);
-            for end in feeding.chain([&stdout.reader, &stderr.reader]) {
+            for end in [&stdin.writer, &stdout.reader, &stderr.reader] {
                 rustix::io::ioctl_fionbio(end, true)?;
             }
             let ends = [
-                fed.as_ref().map(|(pipe, _)| pipe.reader.as_fd()),
-                Some(stdout.writer.as_fd()),
-                Some(stderr.writer.as_fd()),
+                stdin.reader.as_fd(),
+                stdout.writer.as_fd(),
+                stderr.writer.as_fd(),
             ];
-            let pid = starting.start(command, ends)?;
-            let feed = fed.map(|(pipe, grown)| Feed {
-                pipe: pipe.writer,
-                capacity: grown.after,
-                written: 0,
-            });
-            Ok((pid, feed, stdout.reader, stderr.reader))
+            let pid = starting.start(command, ends.map(Some))?;
+            let capacity = grown.after;
+            Ok((pid, capacity, stdin.writer, stdout.reader, stderr.reader))
         };
         match start() {
             Err(error) => Err((error, block)),
-            Ok((pid, feed, output, messages)) => Ok(Self {
+            Ok((pid, capacity, pipe, output, messages)) => Ok(Self {
                 block: {
                     block.parts.push_front(Part::Shared(Rc::clone(header)));
                     block
@@ -159,8 +148,11 @@ impl Worker {
                 slot,
                 pid,
                 status: None,
-                feed,
-                has_input,
+                feed: Some(Feed {
+                    pipe,
+                    capacity,
+                    written: 0,
+                }),
                 output: Some(output),
                 messages: Some(messages),
                 line: Vec::new(),

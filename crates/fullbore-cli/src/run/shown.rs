@@ -44,11 +44,6 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Returns whether something is to be shown that counts bytes.
-    pub fn counts(&self) -> bool {
-        self.report || self.progress || self.log.is_some() || self.json.is_some()
-    }
-
     /// Opens the file of `--json` if it is a FIFO, which waits for a reader: while signals have their usual effect.
     ///
     /// # Errors

@@ -146,58 +146,6 @@ fn no_complete_record_waits_for_the_rest_of_a_page() {
 }
 
 #[test]
-fn one_process_gets_the_whole_input_and_what_it_leaves_is_dropped() {
-    let counted = ["--json=/dev/null", "--log 3600"];
-    let others = [
-        "",
-        "--csv",
-        "--header 2",
-        "--unordered",
-        "--keep-going",
-        "--delimiter 7",
-    ];
-    for options in others.into_iter().chain(counted) {
-        let options = format!("-j 1 {options}");
-        let lines = numbered(100_000);
-        for input in [b"", &lines[..]] {
-            let output = parallel(&options, "echo once >&2; cat", input);
-            assert_code(&output, 0);
-            assert!(output.stdout == input, "{options}, {} bytes", input.len());
-            assert!(
-                stderr(&output).starts_with("once\n")
-                    && stderr(&output).matches("once").count() == 1
-            );
-        }
-        // The writer of the input gets no EPIPE.
-        let (child, mut sink) = begun(&options, "head -n 1", b"first\n", b"first\n");
-        sink.write_all(&lines).unwrap();
-        drop(sink);
-        assert_code(&finish(child), 0);
-    }
-    for (options, rest) in [
-        ("-j 1", "the output ends with what it has written"),
-        ("-j 1 --keep-going", "1 of 1 block failed"),
-    ] {
-        let output = parallel(options, "head -n 1; exit 3", b"first\n");
-        assert_code(&output, 3);
-        assert_eq!(stdout(&output), "first\n");
-        let expected = format!("fullbore parallel: the command failed with exit code 3; {rest}");
-        assert_eq!(one_line(stderr(&output)), expected);
-    }
-    // No process gets an fd that does not wait.
-    let (source, mut sink) = pipe();
-    rustix::io::ioctl_fionbio(&source, true).unwrap();
-    let mut command = fullbore("parallel -j 1 cat");
-    let child = start(command.stdin(source));
-    thread::sleep(std::time::Duration::from_millis(100));
-    sink.write_all(b"late").unwrap();
-    drop(sink);
-    let output = finish(child);
-    assert_quiet_success(&output);
-    assert_eq!(stdout(&output), "late");
-}
-
-#[test]
 fn a_process_that_fails_before_its_block_is_read_ends_all() {
     // One leaves a process behind that waits for more.
     for line in [
