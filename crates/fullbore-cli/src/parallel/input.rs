@@ -412,3 +412,52 @@ fn read(
         _ => Ok(None),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::parallel::records::Ends;
+
+    #[test]
+    fn no_copy_into_or_out_of_a_pipe_begins_where_rep_movsb_is_slow() {
+        // Blocks begin 1 to 12 bytes before a page does.
+        let input = b"twelve bytes\n".repeat(1_000_000);
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&input).unwrap();
+        file.rewind().unwrap();
+        let cut = Cut {
+            piece: 256 << 10,
+            block: 1 << 20,
+            first: 1 << 20,
+            part: 2,
+            records: None,
+            header: 0,
+        };
+        let records = Records::new(Ends::Delimiter(b"\n".to_vec()));
+        let mut opened = Input::new(file.as_fd(), records, cut).unwrap();
+        let mut memory = Memory::new(16 << 20, 0);
+        let (mut came, mut whole) = (Vec::new(), 0);
+        while !opened.is_finished() {
+            let read = opened.read;
+            opened.read(&mut memory).unwrap();
+            let at = opened.len - (opened.read - read) as usize;
+            let behind = (at + page_size() - read as usize % page_size()) % page_size();
+            assert!(behind == 0 || behind >= SLOW, "read {behind} bytes further");
+            while let Some(block) = opened.next(true, &mut memory) {
+                for part in &block.parts {
+                    let before = part.as_ptr() as usize % page_size();
+                    assert!(before <= page_size() - SLOW, "written from {before}");
+                    came.extend_from_slice(part);
+                }
+                let bytes = block.bytes as usize;
+                whole += usize::from(block.is_open && bytes % page_size() == 0);
+                block.parts.into_iter().for_each(|part| memory.free(part));
+            }
+        }
+        assert!(came == input);
+        assert!(whole > 12, "{whole} parts of whole pages");
+    }
+}
