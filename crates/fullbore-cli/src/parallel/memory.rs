@@ -4,7 +4,7 @@
 //! into pipes, and never given to them as pages.
 
 use std::ops::{Deref, Range};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fullbore::Pages;
 
@@ -14,7 +14,7 @@ pub enum Part {
     Pages(Pages, Range<usize>),
     Bytes(Vec<u8>),
     /// Memory that does not count.
-    Shared(Rc<[u8]>),
+    Shared(Arc<[u8]>),
 }
 
 impl Deref for Part {

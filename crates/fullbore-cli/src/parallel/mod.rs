@@ -10,6 +10,7 @@
 //! | `messages.rs` | the lines of the workers on stderr |
 //! | `queue.rs` | the workers in the order of their blocks, and whose turn it is |
 //! | `outlet.rs` | stdout, and the bytes on their way there |
+//! | `drain.rs` | the thread that writes the output of the block whose turn it is |
 //! | `failures.rs` | which workers have failed, and what follows from it |
 //! | `report.rs` | what the workers did, and what was slow |
 //! | `display.rs` | the progress, and the lines of the log |
@@ -22,6 +23,7 @@
 //! wait for memory. So there is always one that goes on, and nothing can deadlock.
 
 mod display;
+mod drain;
 mod failures;
 mod input;
 mod memory;

@@ -98,6 +98,8 @@ pub struct Sizes {
     pub is_whole: bool,
     /// Of the memory that is taken at a time.
     pub piece: usize,
+    /// Whether a second thread would have a CPU.
+    pub has_several_cpus: bool,
 }
 
 impl Sizes {
@@ -165,6 +167,7 @@ impl Options {
             is_whole,
             memory: small(memory),
             piece: whole_pages((small(memory) / 8).clamp(1, PIECE)),
+            has_several_cpus: cpus > 1,
         })
     }
 

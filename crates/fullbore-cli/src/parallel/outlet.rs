@@ -3,6 +3,9 @@
 //! The bytes of a worker are read and written. Its pages are not moved from pipe to pipe: a program that gives pages of
 //! its own memory uses them again as soon as its pipe is empty (vmsplice(2)), and stdout would get the new bytes.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
 use crate::copying::failure::is_network;
 use crate::copying::{Input, Same, SameFile};
 use anyhow::Context;
@@ -14,9 +17,9 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt::socket_error;
 use rustix::stdio::{stdin, stdout};
 
-use super::memory::{Memory, Part};
+use super::memory::Part;
 use super::stop::Stop;
-use super::worker::{Worker, has_room};
+use super::worker::has_room;
 use crate::inherited;
 use fullbore_host::size::amount;
 
@@ -33,6 +36,8 @@ pub struct Outlet {
     pub has_reader: bool,
     /// The bytes on their way: an output that was kept, …
     part: Option<Part>,
+    /// … one that was written, …
+    spent: Option<Part>,
     /// … or what was read from a worker last.
     window: Pages,
     filled: usize,
@@ -63,6 +68,7 @@ impl Outlet {
             calls: Calls::with(waiter),
             has_reader: is_pipe_or_socket(stdout()),
             part: None,
+            spent: None,
             window: Pages::huge(WINDOW).context("memory for the output")?,
             filled: 0,
             written: 0,
@@ -108,41 +114,42 @@ impl Outlet {
         self.part = Some(part);
     }
 
-    /// Takes what a worker has written, and returns how much. Nothing may be on its way.
+    /// Takes what a worker has written, and returns how much. Nothing may be on its way. At the end, `output` is `None`.
     ///
     /// # Errors
     /// Those of read(2).
-    pub fn take(&mut self, worker: &mut Worker) -> Result<usize, Stop> {
-        while let Some(output) = worker.output.as_ref() {
+    pub fn take(&mut self, output: &mut Option<Arc<OwnedFd>>) -> Result<usize, Errno> {
+        while let Some(open) = output {
             if !has_room(&self.window, self.filled) {
                 break;
             }
-            match rustix::io::read(output, &mut self.window[self.filled..]) {
-                Ok(0) => worker.output = None,
+            match rustix::io::read(&*open, &mut self.window[self.filled..]) {
+                Ok(0) => *output = None,
                 Ok(n) => self.filled += n,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
-                Err(errno) => return Err(Stop::unread(worker, errno)),
+                Err(errno) => return Err(errno),
             }
         }
-        worker.wrote += self.filled as u64;
         Ok(self.filled)
+    }
+
+    /// Returns an output that was kept, and has been written.
+    pub fn spent(&mut self) -> Option<Part> {
+        self.spent.take()
     }
 
     /// Writes what there is room for. Returns whether nothing is left.
     ///
     /// # Errors
     /// Those of write(2).
-    pub fn flush(&mut self, memory: &mut Memory) -> Result<bool, Stop> {
+    pub fn flush(&mut self) -> Result<bool, Stop> {
         while self.is_full() {
             let window = &self.window[..self.filled];
             let bytes = self.part.as_ref().map_or(window, |part| part);
             if self.written == bytes.len() {
                 (self.filled, self.written) = (0, 0);
-                self.part
-                    .take()
-                    .into_iter()
-                    .for_each(|part| memory.free(part));
+                self.spent = self.part.take();
                 return Ok(true);
             }
             let left = &bytes[self.written..];

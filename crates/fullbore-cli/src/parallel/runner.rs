@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -17,6 +17,7 @@ use rustix::process::Signal;
 use rustix::stdio::stdin;
 
 use super::display::Display;
+use super::drain::Drain;
 use super::failures::Failures;
 use super::input::{Block, Input, OVERHEAD};
 use super::memory::Memory;
@@ -43,6 +44,9 @@ pub const GRACE: Duration = Duration::from_secs(1);
 
 /// The largest capacity of a pipe of a worker.
 const PIPE: usize = 1 << 20;
+
+/// The bytes of a block whose output the second thread writes.
+const LARGE: u64 = 1 << 20;
 
 /// How often a worker is read from before the others have their turn.
 const STEPS: usize = 4;
@@ -82,13 +86,15 @@ pub struct Work<'a> {
     command: Command,
     pipe_size: usize,
     pub input: Input<'static>,
-    header: Rc<[u8]>,
+    header: Arc<[u8]>,
     /// Blocks without a worker. The last one may be open.
     pub ready: VecDeque<Block>,
     pub queue: Queue,
     pub memory: Memory,
     pub messages: Messages,
-    pub outlet: Outlet,
+    /// stdout, unless the second thread has it.
+    pub outlet: Option<Outlet>,
+    pub drain: Option<Drain>,
     pub failures: Failures<'a>,
     /// The input of a process that has ended before its block, of which no more comes.
     cut_off: Option<Feed>,
@@ -132,12 +138,13 @@ impl<'a> Work<'a> {
             sizes,
             pipe_size: fullbore_observe::affordable(2 * sizes.jobs, most_for(sizes.jobs), memory),
             input: Input::new(stdin(), records, options.cut(sizes))?,
-            header: Rc::default(),
+            header: Arc::default(),
             ready: VecDeque::new(),
             queue: Queue::new(options.unordered),
             memory: Memory::new(sizes.memory, sizes.piece),
             messages: Messages::default(),
-            outlet,
+            outlet: Some(outlet),
+            drain: None,
             failures: Failures::new(options),
             cut_off: None,
             is_starved: false,
@@ -160,7 +167,9 @@ impl<'a> Work<'a> {
     }
 
     fn finish(mut self) -> Result<Outcome> {
-        let stop = self.go().err();
+        let stop = self.go().and_then(|()| self.take_back()).err();
+        // After a stop, nothing more is written.
+        let _ = self.take_back();
         // The pipes to the workers stay open until these have ended, so that none takes a cut block for a whole one.
         let signal = match stop {
             Some(Stop::Signal(signal)) => signal,
@@ -200,7 +209,7 @@ impl<'a> Work<'a> {
             let is_failing = self.failures.is_failing;
             let has_input = self.may_go_on() && !self.input.is_finished();
             let has_blocks = !is_failing && self.ready.front().is_some_and(|first| !first.is_open);
-            let is_writing = self.outlet.is_full();
+            let is_writing = self.outlet.as_ref().is_none_or(Outlet::is_full);
             // A process whose block has no end does not end.
             let is_writing_on = !self.failures.has_stopped;
             let can_end =
@@ -280,7 +289,7 @@ impl<'a> Work<'a> {
 
     fn start_worker(&mut self, block: Block) -> Result<(), Stop> {
         if block.number == 1 {
-            self.header = Rc::from(self.input.header.as_slice());
+            self.header = Arc::from(self.input.header.as_slice());
         }
         let started = Worker::start(
             &self.starting,
@@ -322,7 +331,18 @@ impl<'a> Work<'a> {
     fn write(&mut self) -> Result<(), Stop> {
         let (mut steps, mut taken) = (0, 0);
         let may_go_on = self.may_go_on();
-        while self.outlet.flush(&mut self.memory)? {
+        let is_first_cut = |worker: &Worker| worker.block.is_open && !may_go_on;
+        if self.drain.is_some() && self.queue.workers.iter().any(is_first_cut) {
+            self.take_back()?;
+        }
+        while let Some(outlet) = &mut self.outlet {
+            let is_empty = outlet.flush()?;
+            if let Some(part) = outlet.spent() {
+                self.memory.free(part);
+            }
+            if !is_empty {
+                return Ok(());
+            }
             if self.failures.has_stopped {
                 return self.discard();
             }
@@ -333,17 +353,23 @@ impl<'a> Work<'a> {
             let is_cut = worker.block.is_open && !may_go_on;
             worker.keep_short(&mut self.memory);
             if let Some(part) = worker.kept.pop_front() {
-                self.outlet.send(part);
+                outlet.send(part);
             } else if is_cut && worker.status.is_none() {
                 return Ok(());
             } else if worker.output.is_some() {
+                if worker.block.bytes >= LARGE && self.sizes.has_several_cpus && !is_cut {
+                    return Ok(self.lend(at));
+                }
                 if steps == STEPS || self.rest.is_on() && !is_cut {
                     return Ok(());
                 }
                 steps += 1;
-                taken += self.outlet.take(worker)?;
+                let read = outlet.take(&mut worker.output);
+                let read = read.map_err(|errno| Stop::unread(worker.block.number, errno))?;
+                worker.wrote += read as u64;
+                taken += read;
                 self.rest.note(taken);
-                match worker.output.is_some() && !self.outlet.is_full() {
+                match worker.output.is_some() && !outlet.is_full() {
                     // What the process has left behind waits for the rest of the block.
                     true if is_cut => self.end(at),
                     true => return Ok(()),
@@ -358,12 +384,53 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    /// Has the second thread write what comes of the output of a worker.
+    fn lend(&mut self, at: usize) {
+        let worker = &self.queue.workers[at];
+        let (Some(outlet), Some(output)) = (self.outlet.take(), worker.output.clone()) else {
+            return;
+        };
+        match Drain::start(outlet, output, worker.block.number) {
+            Ok(drain) => self.drain = Some(drain),
+            Err(outlet) => {
+                self.outlet = Some(outlet);
+                self.sizes.has_several_cpus = false;
+            }
+        }
+    }
+
+    /// Takes the outlet back from the second thread, if that has it.
+    ///
+    /// # Errors
+    /// Those that the thread has met.
+    pub fn take_back(&mut self) -> Result<(), Stop> {
+        let Some(drain) = self.drain.take() else {
+            return Ok(());
+        };
+        let number = drain.number;
+        let drained = drain.take_back();
+        self.outlet = Some(drained.outlet);
+        // Meanwhile this thread has waited for the workers.
+        let waited = &mut self.report.waited;
+        let seconds = drained.waited.as_secs_f64();
+        waited.output += seconds;
+        waited.workers = (waited.workers - seconds).max(0.0);
+        let is_its = |worker: &Worker| worker.block.number == number;
+        if let Some(at) = self.queue.workers.iter().position(is_its) {
+            let worker = &mut self.queue.workers[at];
+            worker.wrote += drained.taken;
+            worker.output = drained.output;
+            self.note_end(at);
+        }
+        drained.outcome
+    }
+
     /// Drops the outputs behind a failed block, so that their workers can finish.
     fn discard(&mut self) -> Result<(), Stop> {
         let mut at = 0;
         while let Some(worker) = self.queue.workers.get_mut(at) {
             let dropped = worker.discard(&mut self.memory);
-            dropped.map_err(|errno| Stop::unread(worker, errno))?;
+            dropped.map_err(|errno| Stop::unread(worker.block.number, errno))?;
             match worker.has_ended() {
                 true => self.end(at),
                 false => at += 1,

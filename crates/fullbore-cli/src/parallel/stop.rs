@@ -3,7 +3,6 @@
 use fullbore_linux::Errno;
 use rustix::process::Signal;
 
-use super::worker::Worker;
 use crate::error_text::Failed;
 
 /// The reason.
@@ -15,11 +14,11 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// The output or the messages of a worker cannot be read.
-    pub fn unread(worker: &Worker, errno: Errno) -> Self {
+    /// The output or the messages of the worker of a block cannot be read.
+    pub fn unread(block: u64, errno: Errno) -> Self {
         Self::of(
             errno,
-            format_args!("read the output of block {}", worker.block.number),
+            format_args!("read the output of block {block}"),
         )
     }
 

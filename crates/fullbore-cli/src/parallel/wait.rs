@@ -14,7 +14,7 @@ use std::process::ExitStatus;
 use super::input::OVERHEAD;
 use super::memory::Part;
 use super::messages::fd as stderr_fd;
-use super::outlet::after;
+use super::outlet::{Outlet, after};
 use super::runner::{Work, cpu_seconds};
 use super::stop::Stop;
 use super::worker::Worker;
@@ -30,6 +30,8 @@ enum On {
     Keeper,
     Input,
     Output,
+    /// The second thread has finished.
+    Drained,
     Stderr,
     Feed(usize),
     OutputOf(usize),
@@ -57,7 +59,7 @@ impl Work<'_> {
         let is_idle = self.is_eager();
         let came = self.poll(turn, reads);
         let waited = began.elapsed().as_secs_f64();
-        let waiting_for = match (self.outlet.is_full(), reads && is_idle) {
+        let waiting_for = match (self.is_full(), reads && is_idle) {
             (true, _) => &mut self.report.waited.output,
             (_, true) => &mut self.report.waited.input,
             _ => &mut self.report.waited.workers,
@@ -88,7 +90,7 @@ impl Work<'_> {
     fn poll(&mut self, turn: Option<usize>, reads: bool) -> Result<Vec<(On, PollFlags)>, Errno> {
         let (stdin, stdout, stderr) = (stdin(), stdout(), stderr_fd());
         let (come, go) = (PollFlags::IN, PollFlags::OUT);
-        let is_full = self.outlet.is_full();
+        let is_full = self.is_full();
         let mut all = vec![
             (On::Signals, PollFd::new(&self.signals, come)),
             (On::Keeper, PollFd::new(self.keeper, come)),
@@ -97,9 +99,13 @@ impl Work<'_> {
             all.push((On::Input, PollFd::new(&stdin, come)));
         }
         // Without events, it reports that nothing reads any more.
-        if is_full || self.outlet.has_reader {
+        let has_reader = self.outlet.as_ref().is_some_and(|outlet| outlet.has_reader);
+        if is_full || has_reader {
             let events = if is_full { go } else { PollFlags::empty() };
             all.push((On::Output, PollFd::new(&stdout, events)));
+        }
+        if let Some(drain) = &self.drain {
+            all.push((On::Drained, PollFd::new(&drain.link, come)));
         }
         if self.messages.wait() {
             all.push((On::Stderr, PollFd::new(&stderr, go)));
@@ -113,7 +119,7 @@ impl Work<'_> {
                 all.push((On::Feed(at), PollFd::new(&feed.pipe, go)));
             }
             let drains = match Some(at) == turn {
-                true => !is_full,
+                true => !is_full && self.drain.is_none(),
                 false => worker.may_keep(&mut self.memory),
             };
             let drains = drains || self.failures.has_stopped;
@@ -136,6 +142,11 @@ impl Work<'_> {
         poll(&mut fds, limit.as_ref())?;
         let came = on.into_iter().zip(fds.iter().map(PollFd::revents));
         Ok(came.filter(|(_, events)| !events.is_empty()).collect())
+    }
+
+    /// Whether bytes wait until stdout has room for them.
+    fn is_full(&self) -> bool {
+        self.outlet.as_ref().is_some_and(Outlet::is_full)
     }
 
     /// Returns the bytes of memory that are in use for a block that nothing but more of the input completes.
@@ -169,7 +180,12 @@ impl Work<'_> {
                     }
                 }
             },
-            On::Output => self.outlet.look(events)?,
+            On::Output => {
+                if let Some(outlet) = &mut self.outlet {
+                    outlet.look(events)?;
+                }
+            }
+            On::Drained => self.take_back()?,
             On::Stderr => self.messages.write(),
             On::Feed(at) => {
                 let given = self.give(at)?;
@@ -179,14 +195,14 @@ impl Work<'_> {
                 if turn != Some(at) && !self.failures.has_stopped {
                     let worker = &mut self.queue.workers[at];
                     let kept = worker.keep(&mut self.memory);
-                    kept.map_err(|errno| Stop::unread(worker, errno))?;
+                    kept.map_err(|errno| Stop::unread(worker.block.number, errno))?;
                     self.note_end(at);
                 }
             }
             On::Messages(at) => {
                 let worker = &mut self.queue.workers[at];
                 let read = self.messages.read(worker);
-                read.map_err(|errno| Stop::unread(worker, errno))?;
+                read.map_err(|errno| Stop::unread(worker.block.number, errno))?;
                 self.note_end(at);
             }
         }
@@ -194,7 +210,7 @@ impl Work<'_> {
     }
 
     /// Notes when a worker has ended.
-    fn note_end(&mut self, at: usize) {
+    pub fn note_end(&mut self, at: usize) {
         let worker = &mut self.queue.workers[at];
         if worker.has_ended() {
             worker.ended.get_or_insert_with(Instant::now);

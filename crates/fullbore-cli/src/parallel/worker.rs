@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitStatus;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use fullbore::Pages;
@@ -47,7 +47,7 @@ pub struct Worker {
     pub pid: Pid,
     pub status: Option<ExitStatus>,
     pub feed: Option<Feed>,
-    pub output: Option<OwnedFd>,
+    pub output: Option<Arc<OwnedFd>>,
     pub messages: Option<OwnedFd>,
     /// The start of a line on its stderr.
     pub line: Vec<u8>,
@@ -113,7 +113,7 @@ impl Worker {
         starting: &Starting,
         command: &Command,
         pipe_size: usize,
-        header: &Rc<[u8]>,
+        header: &Arc<[u8]>,
         mut block: Block,
         slot: usize,
     ) -> Result<Self, (io::Error, Block)> {
@@ -142,7 +142,7 @@ impl Worker {
             Err(error) => Err((error, block)),
             Ok((pid, capacity, pipe, output, messages)) => Ok(Self {
                 block: {
-                    block.parts.push_front(Part::Shared(Rc::clone(header)));
+                    block.parts.push_front(Part::Shared(Arc::clone(header)));
                     block
                 },
                 slot,
@@ -153,7 +153,7 @@ impl Worker {
                     capacity,
                     written: 0,
                 }),
-                output: Some(output),
+                output: Some(Arc::new(output)),
                 messages: Some(messages),
                 line: Vec::new(),
                 kept: VecDeque::new(),
