@@ -98,7 +98,7 @@ fn drain(drained: &mut Drained, number: u64, link: &UnixStream) {
     while drained.output.is_some() || drained.outlet.is_full() {
         let left = match drained.outlet.is_full() {
             true => None,
-            false => rest.left(Some(capacity), false),
+            false => rest.left(Some(capacity)),
         };
         drained.outcome = match drained.wait(link, left) {
             Ok(true) => return,

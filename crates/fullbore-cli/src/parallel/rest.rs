@@ -41,12 +41,12 @@ impl Rest {
 
     /// Begins a rest after a look, or ends one whose time has passed, and returns how long it still takes. The pipes,
     /// of at least this capacity, are to be between a quarter and a half used at the next look. Without a pipe, or where
-    /// nothing has moved and nothing `is_waiting` to, poll(2) reports what comes.
-    pub fn left(&mut self, capacity: Option<usize>, is_waiting: bool) -> Option<Duration> {
+    /// nothing has moved, poll(2) reports what comes.
+    pub fn left(&mut self, capacity: Option<usize>) -> Option<Duration> {
         let now = Instant::now();
         self.until = match (capacity, self.until) {
             (None, _) => None,
-            (_, None) if self.moved == 0 && !is_waiting => None,
+            (_, None) if self.moved == 0 => None,
             (Some(_), Some(until)) => Some(until).filter(|until| *until > now),
             (Some(capacity), None) => {
                 self.length = match self.moved {

@@ -360,7 +360,7 @@ impl<'a> Work<'a> {
                 if worker.block.bytes >= LARGE && self.sizes.has_several_cpus && !is_cut {
                     return Ok(self.lend(at));
                 }
-                if steps == STEPS || self.rest.is_on() && !is_cut {
+                if steps == STEPS || self.rest.is_on() && worker.status.is_none() {
                     return Ok(());
                 }
                 steps += 1;

@@ -17,7 +17,6 @@ use super::messages::fd as stderr_fd;
 use super::outlet::{Outlet, after};
 use super::runner::{Work, cpu_seconds};
 use super::stop::Stop;
-use super::worker::Worker;
 use crate::run::{Came, stop};
 
 /// How long records wait for the rest of a page.
@@ -111,8 +110,7 @@ impl Work<'_> {
             all.push((On::Stderr, PollFd::new(&stderr, go)));
         }
         let feeds = (self.queue.workers.iter()).filter_map(|worker| worker.feed.as_ref());
-        let is_feeding = !self.queue.workers.iter().all(Worker::has_all);
-        let rest = (self.rest).left(feeds.map(|feed| feed.capacity).min(), is_feeding);
+        let rest = (self.rest).left(feeds.map(|feed| feed.capacity).min());
         let workers = self.queue.workers.iter().enumerate();
         for (at, worker) in workers.filter(|_| rest.is_none()) {
             if let Some(feed) = worker.feed.as_ref().filter(|_| !worker.has_all()) {
@@ -245,6 +243,12 @@ impl Work<'_> {
             }
         }
         for at in 0..self.queue.workers.len() {
+            let worker = &mut self.queue.workers[at];
+            // A rest would delay the end of its messages, and with it the next output.
+            while worker.status.is_some()
+                && self.messages.have_room()
+                && self.messages.read(worker) == Ok(true)
+            {}
             self.note_end(at);
         }
         // A process is free, and its memory.
