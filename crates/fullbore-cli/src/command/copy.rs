@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Write, stdout};
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +14,9 @@ use clap::{ArgGroup, Args};
 use fullbore::TransferOptions;
 
 use crate::copying::hash::{Algorithm, Digest};
-use crate::copying::{self, AtLeast, Existing, Input, Output, Sealing, Total, WriteBack, join};
+use crate::copying::{
+    self, AtLeast, Existing, Input, Output, Sealing, SourcePipe, Total, WriteBack, join,
+};
 use crate::error_text::shown;
 use crate::exit;
 use crate::inherited;
@@ -124,12 +127,15 @@ struct Copying {
     /// Once it has begun.
     sealing: Option<Sealing>,
     is_plain: bool,
+    source_pipe: SourcePipe,
 }
 
 impl Copying {
-    /// Counts bytes that have arrived, of which `seen` can be seen. Breaks off if the disk could not store them.
+    /// Counts bytes of `source` that have arrived, of which `seen` can be seen. Breaks off if the disk could not store
+    /// them.
     fn arrived(
         &mut self,
+        source: impl AsFd,
         seen: &[u8],
         bytes: u64,
         synced: &mut anyhow::Result<()>,
@@ -137,6 +143,7 @@ impl Copying {
         if let Some(digest) = &mut self.digest {
             digest.add(seen);
         }
+        let _ = self.source_pipe.gave(source, bytes);
         let done = self.write_back.wrote(bytes, bytes);
         *synced = done.map(|done| self.bar.iter().for_each(|bar| bar.add(done)));
         match synced {
@@ -173,6 +180,7 @@ impl Copy {
             write_back: WriteBack::default(),
             sealing: None,
             is_plain,
+            source_pipe: SourcePipe::new(is_plain || self.pipe_size == Some(0)),
         };
         let say = |error: &anyhow::Error| exit::say("fullbore copy", error);
         let copied = join(&inputs, &mut output, say, |input, output| {
@@ -265,7 +273,7 @@ impl Copy {
             let began = Instant::now();
             let copied = sealing.copy((input, &source), output, most, |content| {
                 copying.total.bytes += content.len() as u64;
-                copying.arrived(content, content.len() as u64, &mut synced)
+                copying.arrived(&source, content, content.len() as u64, &mut synced)
             });
             copying.sealing = Some(sealing);
             copying.total.elapsed += began.elapsed();
@@ -278,8 +286,9 @@ impl Copy {
                 .limit(most)
                 .pipe_size(self.pipe_size)
                 .open(&source, &*output);
-            let ran = transfer
-                .run_with(|progress| copying.arrived(progress.seen, progress.step, &mut synced));
+            let ran = transfer.run_with(|progress| {
+                copying.arrived(&source, progress.seen, progress.step, &mut synced)
+            });
             copying.total.add(ran, input, output)?;
         }
         synced?;

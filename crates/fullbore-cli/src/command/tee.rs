@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use fullbore::tee::{OnError, Policy};
 use fullbore::{EndReason, TeeOptions};
 
-use crate::copying::{self, AtLeast, Existing, Input, Output, WriteBack};
+use crate::copying::{self, AtLeast, Existing, Input, Output, SourcePipe, WriteBack};
 use crate::exit;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
@@ -131,8 +131,9 @@ impl Tee {
             tee.set_limit(WINDOW);
         }
         let mut write_backs = self.write_backs(&outputs)?;
+        let mut source_pipe = SourcePipe::new(is_plain || self.pipe_size == Some(0));
         let (report, failure) = loop {
-            match tee.run() {
+            match tee.run_with(|bytes| source_pipe.gave(&stdin, bytes)) {
                 Ok(report) if self.sync && report.ended == EndReason::AtLimit => {
                     for write_back in &mut write_backs {
                         write_back.wait()?;

@@ -9,6 +9,7 @@ mod join;
 mod replacement;
 mod report;
 mod sealing;
+mod source_pipe;
 mod sync;
 
 pub use at_least::{AtLeast, TooFew};
@@ -18,6 +19,7 @@ pub use join::join;
 pub use replacement::{Replacement, directory_of};
 pub use report::{Total, named, rate};
 pub use sealing::Sealing;
+pub use source_pipe::{SourcePipe, enlarge};
 pub use sync::{WriteBack, is_stored};
 
 use fullbore::Guarantee;

@@ -20,7 +20,7 @@ use super::live::Meter;
 use super::skip::Skipping;
 use super::transfer_options::TransferOptions;
 use crate::copying::failure::{side_of, words_of};
-use crate::copying::{self, Input, Output, WriteBack, named};
+use crate::copying::{self, Input, Output, SourcePipe, WriteBack, named};
 use crate::error_text::Failed;
 
 /// What has passed so far.
@@ -43,6 +43,7 @@ pub struct Passing<'a> {
     pub has_skipped: bool,
     /// Reports only what is on the disk, once it has begun.
     pub write_back: WriteBack,
+    source_pipe: SourcePipe,
 }
 
 /// The way of one input.
@@ -77,6 +78,7 @@ impl<'a> Passing<'a> {
             pace: None,
             has_skipped: false,
             write_back: WriteBack::default(),
+            source_pipe: SourcePipe::new(is_plain || how.pipe_buffer_size == Some(0)),
         }
     }
 
@@ -239,6 +241,7 @@ impl<'a> Passing<'a> {
             skips,
             ..
         } = route;
+        let shared = Arc::clone(source);
         let mut position = rustix::fs::tell(&*source).unwrap_or(0);
         let looks_at = meter.looks_at();
         let is_visible = self.lines_end_with.is_some()
@@ -273,6 +276,7 @@ impl<'a> Passing<'a> {
                 if let Some(most) = looks_at {
                     meter.saw(progress.seen, most);
                 }
+                let _ = self.source_pipe.gave(&shared, progress.step);
                 position += progress.step;
                 skips.went_well(position);
                 self.keep_pace(count);

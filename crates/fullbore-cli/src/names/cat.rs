@@ -15,8 +15,8 @@ use super::call::{Call, lost_reader, quoted, version};
 use super::getopt;
 use super::lines::{Lines, Options};
 use super::tables;
-use crate::copying::Same;
 use crate::copying::failure::{side_of, words_of};
+use crate::copying::{Same, SourcePipe};
 use crate::exit;
 use crate::inherited;
 
@@ -55,6 +55,7 @@ pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
         lines: Lines::new(options),
         changes: options != Options::default(),
         is_plain,
+        source_pipe: SourcePipe::new(is_plain),
         is_well: true,
     };
     let files = match parsed.operands.is_empty() {
@@ -79,6 +80,7 @@ struct Cat<'a> {
     /// Whether lines are changed.
     changes: bool,
     is_plain: bool,
+    source_pipe: SourcePipe,
     is_well: bool,
 }
 
@@ -118,7 +120,7 @@ impl Cat<'_> {
         let ran = TransferOptions::new()
             .plain(self.is_plain)
             .open(&source, io::stdout())
-            .run();
+            .run_with(|progress| self.source_pipe.gave(&source, progress.step));
         match ran {
             Ok(_) => Ok(()),
             Err(failure) if side_of(&failure.error) == Some(TransferSide::Sink) => {

@@ -18,6 +18,7 @@ use super::call::{Call, lost_reader, quoted, version};
 use super::getopt;
 use super::tables;
 use crate::command::tee::{BY_DEFAULT, Mode, ignore_interrupts};
+use crate::copying::SourcePipe;
 use crate::copying::failure::{side_of, words_of};
 use crate::inherited::{self, was_ignored};
 
@@ -108,7 +109,9 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
     }
     let options = TeeOptions::new().plain(is_plain);
     let options = options.fail_without_readers(mode.is_some());
-    let (report, failure) = match options.open(io::stdin(), sinks).run() {
+    let mut source_pipe = SourcePipe::new(is_plain);
+    let mut tee = options.open(io::stdin(), sinks);
+    let (report, failure) = match tee.run_with(|bytes| source_pipe.gave(io::stdin(), bytes)) {
         Ok(report) => (report, None),
         Err(failure) => (*failure.report, Some((failure.sink, failure.error))),
     };

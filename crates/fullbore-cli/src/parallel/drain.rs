@@ -119,10 +119,18 @@ impl Drained {
         let mut fds = vec![PollFd::new(link, PollFlags::IN)];
         let is_polled = is_full || self.outlet.has_reader;
         if is_polled {
-            let events = if is_full { PollFlags::OUT } else { PollFlags::empty() };
+            let events = if is_full {
+                PollFlags::OUT
+            } else {
+                PollFlags::empty()
+            };
             fds.push(PollFd::new(&stdout, events));
         }
-        if let Some(output) = self.output.as_deref().filter(|_| !is_full && rest.is_none()) {
+        if let Some(output) = self
+            .output
+            .as_deref()
+            .filter(|_| !is_full && rest.is_none())
+        {
             fds.push(PollFd::new(output, PollFlags::IN));
         }
         let began = Instant::now();

@@ -30,6 +30,7 @@ use super::report::Report;
 use super::rest::Rest;
 use super::stop::Stop;
 use super::worker::{Feed, Worker};
+use crate::copying::SourcePipe;
 use crate::inherited;
 use crate::processes::ending;
 use crate::processes::interrupt::die_of;
@@ -86,6 +87,7 @@ pub struct Work<'a> {
     command: Command,
     pipe_size: usize,
     pub input: Input<'static>,
+    pub source_pipe: SourcePipe,
     header: Arc<[u8]>,
     /// Blocks without a worker. The last one may be open.
     pub ready: VecDeque<Block>,
@@ -138,6 +140,7 @@ impl<'a> Work<'a> {
             sizes,
             pipe_size: fullbore_observe::affordable(2 * sizes.jobs, most_for(sizes.jobs), memory),
             input: Input::new(stdin(), records, options.cut(sizes))?,
+            source_pipe: SourcePipe::new(false),
             header: Arc::default(),
             ready: VecDeque::new(),
             queue: Queue::new(options.unordered),

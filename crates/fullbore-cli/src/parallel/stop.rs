@@ -16,10 +16,7 @@ pub enum Stop {
 impl Stop {
     /// The output or the messages of the worker of a block cannot be read.
     pub fn unread(block: u64, errno: Errno) -> Self {
-        Self::of(
-            errno,
-            format_args!("read the output of block {block}"),
-        )
+        Self::of(errno, format_args!("read the output of block {block}"))
     }
 
     /// Something failed.

@@ -158,6 +158,7 @@ impl Work<'_> {
     }
 
     fn react(&mut self, on: On, events: PollFlags, turn: Option<usize>) -> Result<(), Stop> {
+        let read_before = self.input.read;
         match on {
             On::Signals => {
                 while let Some(came) = self.signals.next() {
@@ -167,7 +168,12 @@ impl Work<'_> {
             // The keeper never writes, so this is the end of the file.
             On::Keeper => return Err(Stop::Signal(Signal::TERM)),
             On::Input => match self.input.read(&mut self.memory) {
-                Ok(()) => self.held_from = None,
+                Ok(()) => {
+                    self.held_from = None;
+                    let _ = self
+                        .source_pipe
+                        .gave(stdin(), self.input.read - read_before);
+                }
                 Err(Errno::NOMEM) if self.memory.used() > self.used_to_cut() => {
                     self.memory.refuse()
                 }

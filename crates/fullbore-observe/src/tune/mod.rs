@@ -40,7 +40,11 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// If there is no such target. An error with one pipe is in the report.
 pub fn tune(target: &Target, options: Options) -> Result<TuningReport, Error> {
     needs_proc()?;
-    let census = Census::take().map_err(Error::system("look at /proc"))?;
+    let census = match target {
+        Target::Pipe(pipe) => Census::of(*pipe),
+        _ => Census::take(),
+    };
+    let census = census.map_err(Error::system("look at /proc"))?;
     let found = target.find(&census)?;
     let seen = || found.pipes.iter().map(|&pipe| &census.pipes[pipe]);
     let new = |pipe: &Pipe| {

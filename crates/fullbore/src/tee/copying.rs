@@ -1,6 +1,8 @@
 //! Reads bytes once into fresh memory, which is given to every pipe and written to every other sink. Memory that a pipe
 //! refers to is never written to again.
 
+use std::ops::ControlFlow;
+
 use rustix::io::Errno;
 
 use super::splitting::{Branch, Broken, Splitting};
@@ -11,15 +13,22 @@ use fullbore_linux::messages;
 use fullbore_linux::outcome::Outcome;
 
 impl Splitting<'_> {
-    pub(super) fn copy(&mut self) -> Result<EndReason, Broken> {
+    pub(super) fn copy(
+        &mut self,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<EndReason, Broken> {
         loop {
             if let Some(stopped) = self.options.waiter.due() {
                 return Ok(stopped.into());
             }
-            if self.state.stage.len() > 0 {
+            let step = self.state.stage.len() as u64;
+            if step > 0 {
                 self.hand_out()?;
                 self.state.stage.let_go();
                 self.state.long |= self.state.taken >= memory::FIRST as u64;
+                if progress(step).is_break() {
+                    return Ok(EndReason::Cancelled);
+                }
             }
             if !self.state.branches.iter().any(Branch::is_alive) {
                 return Ok(EndReason::AtEnd);

@@ -20,6 +20,7 @@ mod report;
 mod splitting;
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -145,6 +146,18 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// [`TeeFailure`]: with [`Error::Moving`] if the source failed, or a sink whose policy is to fail the whole tee;
     /// with [`Error::Invalid`] if a sink is the source, or for a chunk of 0 bytes.
     pub fn run(&mut self) -> Result<TeeReport, TeeFailure> {
+        self.run_with(|_| ControlFlow::Continue(()))
+    }
+
+    /// Moves bytes as [`run`](Self::run) does, calls `progress` after each step, in which all sinks got so many bytes, and
+    /// stops when that returns [`ControlFlow::Break`].
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_with(
+        &mut self,
+        mut progress: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<TeeReport, TeeFailure> {
         let began = Instant::now();
         let state = match &mut self.begun {
             Some(state) => state,
@@ -170,7 +183,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             state,
         };
         let outcome = match may_run {
-            Ok(()) => splitting.copy(),
+            Ok(()) => splitting.copy(&mut progress),
             Err(error) => Err(error.into()),
         };
         let is_over = matches!(
