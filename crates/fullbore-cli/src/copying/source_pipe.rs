@@ -1,9 +1,9 @@
 //! The pipe that bytes come from. A small one makes its writer and its reader wake each other for every 64 KiB, so it is
 //! enlarged, as `fullbore tune` does it: only if its writers are known not to depend on its capacity.
 
+use std::fs;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
 
 use fullbore_linux as linux;
 use fullbore_observe::tune::{self, outcome, target::Target};
@@ -14,19 +14,15 @@ const ROOMY: usize = 1 << 20;
 /// The memory limit of a cgroup that leaves room for such a pipe.
 const MEMORY: u64 = 64 << 20;
 
-/// A stream is fast if so many bytes …
-const BYTES: u64 = 32 << 20;
+/// Looking through /proc for the programs that write takes some milliseconds, so a shorter stream gains nothing.
+const LONG: u64 = 32 << 20;
 
-/// … come in less than this. In a slower one, the size of the pipe matters little.
-const FAST: Duration = Duration::from_millis(250);
+/// With more threads on the machine, looking could stop the stream for too long.
+const MOST_THREADS: u32 = 4096;
 
-/// With more threads on the machine, looking through /proc could stop the stream for too long.
-const MOST_THREADS: u16 = 4096;
-
-/// Decides when a stream is worth looking through /proc for the programs that write it, which takes some milliseconds.
+/// Decides when a stream is worth looking for its writers.
 pub struct SourcePipe {
-    began: Instant,
-    /// The bytes until it is decided; 0 if it was.
+    /// The bytes until it does; 0 if it has.
     left: u64,
 }
 
@@ -34,25 +30,26 @@ impl SourcePipe {
     /// With `stays`, no pipe is enlarged.
     pub fn new(stays: bool) -> Self {
         Self {
-            began: Instant::now(),
-            left: if stays { 0 } else { BYTES },
+            left: if stays { 0 } else { LONG },
         }
     }
 
-    /// Counts bytes that came from `source`, and enlarges that if it is a pipe and the stream is fast. It always returns
-    /// that the stream goes on.
+    /// Counts bytes that came from `source`, and enlarges that, once, if it is a pipe and the stream is long. It always
+    /// returns that the stream goes on.
     pub fn gave(&mut self, source: impl AsFd, bytes: u64) -> ControlFlow<()> {
-        if self.left == 0 || self.left > bytes {
-            self.left = self.left.saturating_sub(bytes);
-            return ControlFlow::Continue(());
-        }
-        let is_fast = self.began.elapsed() < FAST;
-        *self = Self::new(is_fast);
-        if is_fast && rustix::system::sysinfo().procs <= MOST_THREADS {
+        let was_short = self.left > 0;
+        self.left = self.left.saturating_sub(bytes);
+        if was_short && self.left == 0 && threads().is_some_and(|all| all <= MOST_THREADS) {
             enlarge(source);
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Returns how many threads this machine has (proc_loadavg(5), the number behind the slash).
+fn threads() -> Option<u32> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(['/', ' ']).nth(4)?.parse().ok()
 }
 
 /// Enlarges `source` if it is a small pipe with writers that do not depend on its capacity. Otherwise reading is only
@@ -66,5 +63,67 @@ pub fn enlarge(source: impl AsFd) {
     let is_open = || !linux::is_closed(source.as_fd()).unwrap_or(true);
     if let Some(identity) = (pipe.identity().ok()).filter(|_| is_small && has_room() && is_open()) {
         let _ = tune::tune(&Target::Pipe(identity), outcome::Options::growing(ROOMY));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::path::Path;
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    /// Returns the read end of a pipe whose only writer is this program, which is `sleep`.
+    fn written_by(sleep: &Path) -> (OwnedFd, Child) {
+        let pipe = linux::Pipe::new().unwrap();
+        let writer = Command::new(sleep).arg("600").stdout(pipe.writer).spawn();
+        (pipe.reader, writer.unwrap())
+    }
+
+    fn capacity(source: &OwnedFd) -> usize {
+        linux::pipe::of(source)
+            .unwrap()
+            .unwrap()
+            .capacity()
+            .unwrap()
+    }
+
+    fn end(mut writer: Child) {
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+    }
+
+    #[test]
+    fn the_pipe_of_a_long_stream_grows_once_if_its_writer_is_known() {
+        let few = threads().is_some_and(|all| all <= MOST_THREADS);
+        let (source, writer) = written_by(Path::new("sleep"));
+        let usual = capacity(&source);
+        let mut pipe = SourcePipe::new(false);
+        let _ = pipe.gave(&source, LONG - 1);
+        assert_eq!(capacity(&source), usual);
+        let _ = pipe.gave(&source, 1);
+        assert_eq!(capacity(&source) > usual, few && usual < ROOMY);
+        let (other, its_writer) = written_by(Path::new("sleep"));
+        let _ = pipe.gave(&other, LONG);
+        let _ = SourcePipe::new(true).gave(&other, LONG);
+        assert_eq!(capacity(&other), usual);
+        end(writer);
+        end(its_writer);
+    }
+
+    #[test]
+    fn a_writer_that_is_not_known_keeps_its_pipe() {
+        let dir = tempfile::tempdir().unwrap();
+        let stranger = dir.path().join("stranger");
+        let sleep = ["/usr/bin/sleep", "/bin/sleep"]
+            .iter()
+            .find(|path| Path::new(path).exists());
+        fs::copy(sleep.unwrap(), &stranger).unwrap();
+        let (source, writer) = written_by(&stranger);
+        let usual = capacity(&source);
+        let _ = SourcePipe::new(false).gave(&source, LONG);
+        assert_eq!(capacity(&source), usual);
+        end(writer);
     }
 }

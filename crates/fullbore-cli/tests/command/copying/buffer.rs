@@ -672,8 +672,30 @@ fn whichever_process_is_killed_the_others_end_and_no_byte_is_wrong() {
 }
 
 #[test]
-fn a_full_pipe_on_stdin_grows_unless_it_is_to_be_kept() {
-    for (options, grows) in [("", true), ("--keep-input", false)] {
+fn the_pipe_on_stdin_of_a_long_stream_grows_unless_it_is_to_be_kept() {
+    let lines = [
+        ("buffer -q", true),
+        ("buffer -q --keep-input", false),
+        ("copy", true),
+        ("copy --pipe-size 0", false),
+        ("tee", true),
+        ("tee --pipe-size 0", false),
+        ("meter -q", true),
+        ("parallel cat", true),
+    ];
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap();
+    if load
+        .split(['/', ' '])
+        .nth(4)
+        .unwrap()
+        .parse::<u32>()
+        .unwrap()
+        > 4096
+    {
+        skipped("pipes that grow: this machine has many threads");
+        return;
+    }
+    for (line, grows) in lines {
         let (stdin, writer) = pipe();
         let watched = stdin.try_clone().unwrap();
         let capacity = || {
@@ -688,11 +710,7 @@ fn a_full_pipe_on_stdin_grows_unless_it_is_to_be_kept() {
             skipped("a pipe that grows: pipes are large here already");
             return;
         }
-        let buffer = start(
-            fullbore(&format!("buffer -q {options}"))
-                .stdin(stdin)
-                .stdout(Stdio::null()),
-        );
+        let mover = start(fullbore(line).stdin(stdin).stdout(Stdio::null()));
         // dd is known to send by write(2).
         let mut dd = Command::new("dd");
         dd.args(["if=/dev/zero", "bs=64K", "status=none"])
@@ -709,17 +727,17 @@ fn a_full_pipe_on_stdin_grows_unless_it_is_to_be_kept() {
         dd.wait().unwrap();
         assert!(watched.as_fd().try_clone_to_owned().is_ok());
         drop(watched);
-        assert_quiet_success(&finish(buffer));
+        assert_quiet_success(&finish(mover));
     }
 }
 
 #[test]
-fn no_mover_looks_through_proc_while_bytes_flow() {
+fn a_mover_looks_through_proc_at_most_once_while_bytes_flow() {
     if !may_trace() {
         return;
     }
     let dir = directory();
-    let calls = "trace=getdents64,read,preadv2,splice";
+    let calls = "trace=openat,read,preadv2,splice";
     for verb in ["buffer -q --log 9", "copy", "meter -q", "tee"] {
         for sink in ["> /dev/null", "| cat > /dev/null"] {
             let traced = format!("strace -f -qq -o trace -e {calls} {FULLBORE} {verb}");
@@ -731,8 +749,10 @@ fn no_mover_looks_through_proc_while_bytes_flow() {
             let flows = |line: &&str| line.contains(r#""\0\0\0\0"#) || line.contains("splice(");
             let flowing: Vec<&str> = trace.lines().skip_while(|line| !flows(line)).collect();
             assert!(flowing.len() > 1, "{verb} {sink}: {trace}");
-            let looks = flowing.iter().find(|line| line.contains("getdents64("));
-            assert_eq!(looks, None, "{verb} {sink}");
+            let looks = flowing.iter().filter(|line| line.contains(r#""/proc","#));
+            // buffer has looked before the first byte.
+            let most = usize::from(!verb.starts_with("buffer"));
+            assert!(looks.count() <= most, "{verb} {sink}: {trace}");
         }
     }
 }
