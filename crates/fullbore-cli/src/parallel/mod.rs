@@ -15,7 +15,7 @@
 //! | `report.rs` | what the workers did, and what was slow |
 //! | `display.rs` | the progress, and the lines of the log |
 //! | `stop.rs` | why no more is written |
-//! | `runner.rs` | the process that does it all, in one thread: starting, writing, ending |
+//! | `runner.rs` | the process that does it all: starting, writing, ending |
 //! | `rest.rs` | how often the pipes of the workers are looked at |
 //! | `wait.rs` | what it waits for with poll(2), and what it does then |
 //!
