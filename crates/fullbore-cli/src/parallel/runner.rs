@@ -334,9 +334,13 @@ impl<'a> Work<'a> {
     fn write(&mut self) -> Result<(), Stop> {
         let (mut steps, mut taken) = (0, 0);
         let may_go_on = self.may_go_on();
-        let is_first_cut = |worker: &Worker| worker.block.is_open && !may_go_on;
-        if self.drain.is_some() && self.queue.workers.iter().any(is_first_cut) {
-            self.take_back()?;
+        if let Some(drain) = self.drain.as_ref().filter(|_| !may_go_on) {
+            // What comes of a block that is cut ends with its process.
+            let is_its = |worker: &Worker| worker.block.number == drain.number;
+            let worker = self.queue.workers.iter().find(|worker| is_its(worker));
+            if worker.is_some_and(|worker| worker.block.is_open) {
+                self.take_back()?;
+            }
         }
         while let Some(outlet) = &mut self.outlet {
             let is_empty = outlet.flush()?;
