@@ -19,7 +19,7 @@ use crate::copying::failure::{close_failed, is_closed_output};
 use crate::limits::{limit_of_files, limit_of_processes};
 use crate::terminal::lines::say_line;
 use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
-use fullbore_host::text::clean;
+use fullbore_host::text::{clean, error_text};
 use fullbore_linux::error::errno;
 use fullbore_observe::Error;
 use rustix::io::Errno;
@@ -94,14 +94,13 @@ pub fn end_where_no_thread_starts(who: String) {
         let number = numbers.filter_map(|before| said.split_once(before)).next();
         let number = number.and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
         let number = number.and_then(|digits| digits.parse().ok());
-        let errno = number.unwrap_or(Errno::NOMEM.raw_os_error());
-        let error = fullbore::Error::System {
-            operation: "start a thread",
-            errno: io::Error::from_raw_os_error(errno),
-        };
+        let errno = Errno::from_raw_os_error(number.unwrap_or(Errno::NOMEM.raw_os_error()));
         // Another thread that fails as well waits in `call_once` for the end.
         FIRST.call_once(|| {
-            say(&who, &error.into());
+            // An `anyhow::Error` would take memory for a backtrace, and none may be left.
+            let limit = limit_of_processes(errno).map(|limit| format!(" ({limit})"));
+            let (why, limit) = (error_text(&errno.into()), limit.unwrap_or_default());
+            say_line(format_args!("{who}: start a thread: {why}{limit}"));
             std::process::exit(1);
         });
     }));

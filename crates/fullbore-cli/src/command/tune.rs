@@ -82,6 +82,7 @@ impl Tune {
             revert: self.revert,
             force: self.force,
             dry_run: self.dry_run,
+            most_looks: None,
         };
         let report = Report(tune(&target, options)?);
         if !json::is_on_stdout(&self.json) {

@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stdout;
 
 use super::outlet::Outlet;
+use super::report::Waited;
 use super::rest::Rest;
 use super::stop::Stop;
 
@@ -26,6 +27,8 @@ const STEPS: usize = 4;
 pub struct Drain {
     /// Of the block whose output it moves.
     pub number: u64,
+    /// What the first thread had waited for when this one was started.
+    pub waited_before: Waited,
     /// The thread closes its end of it when it has finished, and finishes when this end is closed.
     pub link: UnixStream,
     thread: JoinHandle<Option<Drained>>,
@@ -44,37 +47,39 @@ pub struct Drained {
 }
 
 impl Drain {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The outlet, if no thread can be started.
-    pub fn start(outlet: Outlet, output: Arc<OwnedFd>, number: u64) -> Result<Self, Outlet> {
-        let Ok((link, other)) = UnixStream::pair() else {
-            return Err(outlet);
-        };
+    /// Starts the thread, and gives it the outlet. Where no thread can be started, the outlet stays.
+    pub fn start(
+        outlet: &mut Option<Outlet>,
+        output: Arc<OwnedFd>,
+        number: u64,
+        waited_before: Waited,
+    ) -> Option<Self> {
+        let (link, other) = UnixStream::pair().ok()?;
         let (sender, receiver) = mpsc::channel();
         let work = move || {
             let mut drained = receiver.recv().ok()?;
             drain(&mut drained, number, &other);
             Some(drained)
         };
-        let Ok(thread) = Builder::new().spawn(work) else {
-            return Err(outlet);
-        };
+        let thread = Builder::new().spawn(work).ok()?;
         let sent = sender.send(Drained {
-            outlet,
+            outlet: outlet.take()?,
             output: Some(output),
             taken: 0,
             waited: Duration::ZERO,
             outcome: Ok(()),
         });
         match sent {
-            Ok(()) => Ok(Self {
+            Ok(()) => Some(Self {
                 number,
+                waited_before,
                 link,
                 thread,
             }),
-            Err(mpsc::SendError(drained)) => Err(drained.outlet),
+            Err(mpsc::SendError(drained)) => {
+                *outlet = Some(drained.outlet);
+                None
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use fullbore_host::number::within;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 use fullbore_linux::{memory_limit, page_size};
+use rustix::process::{Resource, getrlimit};
 
 use super::input::Cut;
 use super::records::{Ends, delimiter};
@@ -98,8 +99,8 @@ pub struct Sizes {
     pub is_whole: bool,
     /// Of the memory that is taken at a time.
     pub piece: usize,
-    /// Whether a second thread would have a CPU.
-    pub has_several_cpus: bool,
+    /// Whether a second thread has a CPU and memory of its own.
+    pub may_have_a_thread: bool,
 }
 
 impl Sizes {
@@ -107,6 +108,15 @@ impl Sizes {
     pub fn ready(&self) -> usize {
         self.jobs
     }
+}
+
+/// Returns whether the address space or the data of a process is limited (`ulimit -v`, `ulimit -d`). A thread maps 64 MiB
+/// and more, which other calls would lack, and where its signal stack cannot be mapped, std ends the process.
+fn is_memory_limited() -> bool {
+    [Resource::As, Resource::Data]
+        .map(getrlimit)
+        .iter()
+        .any(|limit| limit.current.is_some())
 }
 
 /// Returns how many of these bytes are in whole pages, or all of them, if they are fewer than two.
@@ -167,7 +177,7 @@ impl Options {
             is_whole,
             memory: small(memory),
             piece: whole_pages((small(memory) / 8).clamp(1, PIECE)),
-            has_several_cpus: cpus > 1,
+            may_have_a_thread: cpus > 1 && !is_memory_limited(),
         })
     }
 

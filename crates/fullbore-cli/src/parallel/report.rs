@@ -37,11 +37,22 @@ pub struct Report {
 }
 
 /// What this process waited for, in seconds.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct Waited {
     pub input: f64,
     pub workers: f64,
     pub output: f64,
+}
+
+impl Waited {
+    /// Counts so many seconds as waiting for the output. The other thread has counted them since `before` as waiting for
+    /// something else.
+    pub fn was_for_output(&mut self, before: Self, seconds: f64) {
+        self.output += seconds;
+        let workers = seconds.min(self.workers - before.workers);
+        self.workers -= workers;
+        self.input -= (seconds - workers).min(self.input - before.input);
+    }
 }
 
 /// What was slow.

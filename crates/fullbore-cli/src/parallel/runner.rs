@@ -364,8 +364,9 @@ impl<'a> Work<'a> {
             } else if is_cut && worker.status.is_none() {
                 return Ok(());
             } else if worker.output.is_some() {
-                if worker.block.bytes >= LARGE && self.sizes.has_several_cpus && !is_cut {
-                    return Ok(self.lend(at));
+                if worker.block.bytes >= LARGE && self.sizes.may_have_a_thread && !is_cut {
+                    self.lend(at);
+                    return Ok(());
                 }
                 if steps == STEPS || self.rest.is_on() && worker.status.is_none() {
                     return Ok(());
@@ -391,19 +392,14 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Has the second thread write what comes of the output of a worker.
+    /// Has the second thread write what comes of the output of a worker, if there can be one.
     fn lend(&mut self, at: usize) {
         let worker = &self.queue.workers[at];
-        let (Some(outlet), Some(output)) = (self.outlet.take(), worker.output.clone()) else {
-            return;
-        };
-        match Drain::start(outlet, output, worker.block.number) {
-            Ok(drain) => self.drain = Some(drain),
-            Err(outlet) => {
-                self.outlet = Some(outlet);
-                self.sizes.has_several_cpus = false;
-            }
+        if let Some(output) = worker.output.clone() {
+            let (number, waited) = (worker.block.number, self.report.waited);
+            self.drain = Drain::start(&mut self.outlet, output, number, waited);
         }
+        self.sizes.may_have_a_thread = self.drain.is_some();
     }
 
     /// Takes the outlet back from the second thread, if that has it.
@@ -414,14 +410,11 @@ impl<'a> Work<'a> {
         let Some(drain) = self.drain.take() else {
             return Ok(());
         };
-        let number = drain.number;
+        let (number, before) = (drain.number, drain.waited_before);
         let drained = drain.take_back();
         self.outlet = Some(drained.outlet);
-        // Meanwhile this thread has waited for the workers.
-        let waited = &mut self.report.waited;
         let seconds = drained.waited.as_secs_f64();
-        waited.output += seconds;
-        waited.workers = (waited.workers - seconds).max(0.0);
+        self.report.waited.was_for_output(before, seconds);
         let is_its = |worker: &Worker| worker.block.number == number;
         if let Some(at) = self.queue.workers.iter().position(is_its) {
             let worker = &mut self.queue.workers[at];
@@ -457,7 +450,14 @@ impl<'a> Work<'a> {
             while worker.messages.is_some() && self.messages.read(&mut worker) == Ok(true) {}
             self.failures.note_written(&worker);
             self.report.note(&worker);
+            self.may_try_again();
         }
+    }
+
+    /// A process is free, and its memory.
+    pub fn may_try_again(&mut self) {
+        self.is_starved = false;
+        self.memory.try_again();
     }
 
     /// Prints the report and writes its JSON, if they were asked for.

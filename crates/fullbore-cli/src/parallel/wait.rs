@@ -257,8 +257,6 @@ impl Work<'_> {
             {}
             self.note_end(at);
         }
-        // A process is free, and its memory.
-        self.is_starved = false;
-        self.memory.try_again();
+        self.may_try_again();
     }
 }

@@ -41,7 +41,7 @@ const INTERVAL: Duration = Duration::from_millis(1);
 pub fn tune(target: &Target, options: Options) -> Result<TuningReport, Error> {
     needs_proc()?;
     let census = match target {
-        Target::Pipe(pipe) => Census::of(*pipe),
+        Target::Pipe(pipe) => Census::of(*pipe, options.most_looks),
         _ => Census::take(),
     };
     let census = census.map_err(Error::system("look at /proc"))?;

@@ -16,6 +16,10 @@ pub struct Options {
     pub force: bool,
     /// Whether to change nothing.
     pub dry_run: bool,
+    /// The most file descriptors of processes that are looked at for one pipe, if there is a limit. A process counts as
+    /// ten.
+    #[serde(skip)]
+    pub most_looks: Option<usize>,
 }
 
 impl Options {

@@ -683,16 +683,8 @@ fn the_pipe_on_stdin_of_a_long_stream_grows_unless_it_is_to_be_kept() {
         ("meter -q", true),
         ("parallel cat", true),
     ];
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap();
-    if load
-        .split(['/', ' '])
-        .nth(4)
-        .unwrap()
-        .parse::<u32>()
-        .unwrap()
-        > 4096
-    {
-        skipped("pipes that grow: this machine has many threads");
+    if std::fs::read_dir("/proc").unwrap().count() > 1000 {
+        skipped("pipes that grow: there are many processes to look at");
         return;
     }
     for (line, grows) in lines {

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::{PipeWriter, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use fullbore_observe::verdict::next::on_all_cpus;
 use rustix::process::{Pid, Signal, kill_process};
@@ -190,21 +192,32 @@ fn a_process_that_ends_before_its_block_holds_no_other_output_back() {
 
 #[test]
 fn a_block_that_an_error_of_the_input_cuts_has_no_end() {
+    cut(b"1\n", "2 B");
+    // A second thread writes its output.
+    cut(&b"a line\n".repeat(1 << 19), "3.50 MiB");
+}
+
+/// Gives `parallel` a block of these bytes that an error cuts.
+fn cut(bytes: &[u8], amount: &str) {
     let (source, near) = std::os::unix::net::UnixStream::pair().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let seen = directory.path().join("seen");
     let line = format!("cat; echo end > {}", seen.display());
     let mut far = source.try_clone().unwrap();
-    let mut command = fullbore("parallel -j 2 --lines 2");
+    let mut command = fullbore("parallel -j 2 --lines 1000000");
     let mut child = start(command.arg(line).stdin(std::os::fd::OwnedFd::from(source)));
     drop(command);
-    (&near).write_all(b"1\n").unwrap();
-    child
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut [0; 2])
-        .unwrap();
+    let mut came = vec![0; bytes.len()];
+    thread::scope(|scope| {
+        scope.spawn(|| (&near).write_all(bytes).unwrap());
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut came)
+            .unwrap();
+    });
+    assert!(came == bytes);
     // A socket that is closed with bytes that were not read resets the connection.
     far.write_all(b"x").unwrap();
     drop(near);
@@ -212,7 +225,9 @@ fn a_block_that_an_error_of_the_input_cuts_has_no_end() {
     assert_code(&output, 1);
     let said = one_line(stderr(&output));
     assert!(
-        said.contains("read from stdin (after 2 B): Connection reset"),
+        said.contains(&format!(
+            "read from stdin (after {amount}): Connection reset"
+        )),
         "{said}"
     );
     assert!(!seen.exists());
@@ -767,16 +782,99 @@ fn what_a_verdict_says_to_type_prints_what_the_stage_alone_prints() {
 }
 
 #[test]
-fn the_pipe_of_stdin_keeps_its_capacity() {
+fn the_pipe_of_stdin_keeps_its_capacity_if_its_writer_is_not_known() {
     let (source, mut sink) = pipe();
     let before = rustix::pipe::fcntl_getpipe_size(&sink).unwrap();
-    let child = start(fullbore("parallel cat").stdin(source));
-    let input = b"a line\n".repeat(200_000);
-    sink.write_all(&input).unwrap();
+    let mut command = fullbore("parallel cat");
+    let child = start(command.stdin(source).stdout(Stdio::null()));
+    let input = b"a line\n".repeat(1 << 20);
+    for _ in 0..6 {
+        sink.write_all(&input).unwrap();
+    }
     // A writer that uses its pages again counts on it.
     assert_eq!(rustix::pipe::fcntl_getpipe_size(&sink).unwrap(), before);
     drop(sink);
-    assert_eq!(finish(child).stdout, input);
+    assert_quiet_success(&finish(child));
+}
+
+#[test]
+fn the_output_of_large_blocks_is_right_on_every_kind_of_stdout_and_for_slow_readers() {
+    use rustix::pipe::{PipeFlags, pipe_with};
+    let bytes = numbered(1_000_000);
+    let file = tempfile::tempdir().unwrap();
+    let input = file.path().join("input");
+    fs::write(&input, &bytes).unwrap();
+    let stream = || {
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        (OwnedFd::from(near), OwnedFd::from(far))
+    };
+    let of_pipe = |flags: PipeFlags| {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | flags).unwrap();
+        (reader, writer)
+    };
+    for options in [
+        "-j 1",
+        "-j 2",
+        "-j 3 --unordered --block 2M",
+        "-j 2 --memory 9M --block 2M",
+    ] {
+        for kind in 0..4 {
+            let (reader, writer) = match kind {
+                0 => of_pipe(PipeFlags::empty()),
+                1 => of_pipe(PipeFlags::DIRECT),
+                2 => of_pipe(PipeFlags::empty()),
+                _ => stream(),
+            };
+            if kind == 2 {
+                // Another process has made it nonblocking.
+                rustix::io::ioctl_fionbio(&writer, true).unwrap();
+            }
+            let mut command = fullbore(&format!("parallel {options} cat"));
+            command
+                .stdin(fs::File::open(&input).unwrap())
+                .stdout(writer);
+            let child = start(&mut command);
+            drop(command);
+            let (mut got, mut room) = (Vec::new(), vec![0; 1 << 16]);
+            loop {
+                match rustix::io::read(&reader, &mut room[..]) {
+                    Ok(0) => break,
+                    Ok(n) => got.extend_from_slice(&room[..n]),
+                    Err(errno) => panic!("{errno}"),
+                }
+                if got.len() % 32 == 7 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            assert_quiet_success(&finish(child));
+            if options.contains("unordered") {
+                let mut lines: Vec<&[u8]> = got.split_inclusive(|byte| *byte == b'\n').collect();
+                let mut wanted: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+                lines.sort_unstable();
+                wanted.sort_unstable();
+                assert!(lines == wanted, "{options}, {kind}: {} bytes", got.len());
+            } else {
+                assert!(got == bytes, "{options}, {kind}: {} bytes", got.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn without_memory_it_ends_with_what_it_has_written_or_an_error() {
+    let bytes = numbered(1_000_000);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), &bytes).unwrap();
+    for kib in (1800..6000).step_by(75) {
+        let line = format!("ulimit -d {kib}; exec {FULLBORE} parallel -j 2 cat");
+        let input = fs::File::open(file.path()).unwrap();
+        let output = output_of(Command::new("sh").args(["-c", &line]).stdin(input)).unwrap();
+        assert!(bytes.starts_with(&output.stdout), "{kib} KiB");
+        match output.status.success() {
+            true => assert!(output.stdout.len() == bytes.len(), "{kib} KiB"),
+            false => assert!(!output.stderr.is_empty(), "{kib} KiB"),
+        }
+    }
 }
 
 #[test]

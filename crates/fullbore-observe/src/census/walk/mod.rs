@@ -44,6 +44,8 @@ pub struct KnownProcesses {
     censuses: u32,
     /// The only pipe that is looked for, if it is one.
     only: Option<PipeIdentity>,
+    /// How many fds may still be looked at, if there is a limit.
+    looks_left: Option<usize>,
 }
 
 /// What is kept about a process.
@@ -80,6 +82,9 @@ struct End {
     writes: bool,
 }
 
+/// The fds that take as long as the rest of a process.
+const LOOKS_OF_A_PROCESS: usize = 10;
+
 /// Files that are kept open for a process.
 const FILES: usize = 2;
 
@@ -97,13 +102,14 @@ impl Census {
     }
 
     /// Scans all processes but this one for those that have this pipe open, and leaves out all others, which takes a
-    /// third of the time.
+    /// third of the time. At most so many fds are looked at, where a process counts as ten.
     ///
     /// # Errors
-    /// If there is no /proc.
-    pub fn of(pipe: PipeIdentity) -> Result<Self, Errno> {
+    /// If there is no /proc; `E2BIG` if there are more fds.
+    pub fn of(pipe: PipeIdentity, most_looks: Option<usize>) -> Result<Self, Errno> {
         let mut known = KnownProcesses {
             only: Some(pipe),
+            looks_left: most_looks,
             ..KnownProcesses::default()
         };
         known.take_census()
@@ -179,11 +185,23 @@ fn census_of(proc: BorrowedFd<'_>, but: u32, known: &mut KnownProcesses) -> Resu
 }
 
 impl Walk<'_> {
+    /// Counts what is looked at.
+    ///
+    /// # Errors
+    /// If that is too much.
+    fn look(&mut self, looks: usize) -> Result<(), Errno> {
+        if let Some(left) = &mut self.known.looks_left {
+            *left = left.checked_sub(looks).ok_or(Errno::TOOBIG)?;
+        }
+        Ok(())
+    }
+
     /// Adds the pipes of one process, which may end at any moment.
     ///
     /// # Errors
-    /// If this process may open no more files, because the census would be incomplete.
+    /// If this process may open no more files, because the census would be incomplete; as [`look`](Self::look).
     fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, buffer: &mut Names) -> Result<(), Errno> {
+        self.look(LOOKS_OF_A_PROCESS)?;
         if let Some(mut kept) = self.known.processes.remove(&pid) {
             let is_known = self.ends(pid, &mut kept, buffer).is_ok();
             if is_known && kept.another_thread(pid).is_none() {
@@ -297,6 +315,7 @@ impl Walk<'_> {
                 continue;
             };
             looked_at += 1;
+            self.look(1)?;
             kept.is_empty = false;
             if looked_at > MOST_FDS {
                 self.census.unseen.too_many_fds += 1;
@@ -389,10 +408,10 @@ impl End {
 }
 
 /// Ignores an error of opening a file, because the process may have gone, unless this process may have no
-/// more open files.
+/// more open files, or has looked at too many.
 fn unless_short_of_files(errno: Errno) -> Result<(), Errno> {
     match errno {
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Err(errno),
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::TOOBIG => Err(errno),
         _ => Ok(()),
     }
 }
