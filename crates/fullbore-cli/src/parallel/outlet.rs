@@ -24,7 +24,7 @@ use crate::inherited;
 use fullbore_host::size::amount;
 
 /// The most bytes that are read from a worker at a time.
-const WINDOW: usize = 256 << 10;
+const WINDOW: usize = 512 << 10;
 
 /// The shortest message that is tried.
 const SHORTEST: usize = 512;
