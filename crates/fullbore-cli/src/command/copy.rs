@@ -89,8 +89,8 @@ pub struct Copy {
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = size::parse)]
     bytes: Option<u64>,
 
-    /// Capacity of the output pipe, within the user's limits, once more than 64 KiB are to be copied; 0 leaves it as it
-    /// is, and it is never shrunk [default: 1M]
+    /// Capacity of the output pipe, within the user's limits, once more than 64 KiB are to be copied; 0 leaves it, and
+    /// the pipe that is read, as it is, and none is ever shrunk [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory, conflicts_with_all = ["seal", "unseal"])]
     pipe_size: Option<usize>,
 

@@ -53,8 +53,8 @@ pub struct Tee {
     #[arg(long)]
     sync: bool,
 
-    /// Capacity of each output pipe, within the user's limits, once more than 64 KiB are to be copied; 0 leaves them as
-    /// they are, and none is ever shrunk [default: 1M]
+    /// Capacity of each output pipe, within the user's limits, once more than 64 KiB are to be copied; 0 leaves them, and
+    /// the pipe on stdin, as they are, and none is ever shrunk [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pipe_size: Option<usize>,
 
