@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -900,4 +901,39 @@ fn what_some_sinks_lack_is_given_back_with_the_ends() {
     let arrived = report.sinks[0].bytes as usize;
     assert!(*lacks == first(report.taken as usize)[arrived..]);
     assert!(has_all.is_empty());
+}
+
+#[test]
+fn the_callback_gets_every_step_and_may_break_off() {
+    let _watch = watch("the_callback_gets_every_step_and_may_break_off");
+    let bytes = first(MIB + 70_001);
+    let (mut one, mut other) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    let source = stored(&bytes);
+    let sinks = [
+        (one.as_fd(), Policy::FAIL_ALL),
+        (other.as_fd(), Policy::DROP),
+    ];
+    let mut tee = TeeOptions::new().chunk(K64).open(&source, sinks);
+    let (mut sum, mut broken) = (0, 0);
+    loop {
+        let report = tee.run_with(|step| {
+            sum += step;
+            ControlFlow::Break(())
+        });
+        let report = report.unwrap();
+        assert_eq!(report.taken, sum);
+        assert!(report.sinks.iter().all(|sink| sink.bytes == sum));
+        match report.ended {
+            EndReason::Cancelled => broken += 1,
+            ended => break assert_eq!(ended, EndReason::AtEnd),
+        }
+    }
+    assert!(broken > 1 && sum == bytes.len() as u64);
+    drop(tee);
+    for file in [&mut one, &mut other] {
+        let mut all = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut all).unwrap();
+        assert!(all == bytes);
+    }
 }
