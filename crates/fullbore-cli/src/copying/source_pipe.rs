@@ -17,7 +17,7 @@ const MEMORY: u64 = 64 << 20;
 const LONG: u64 = 32 << 20;
 
 /// The most file descriptors that are looked at, where a process counts as ten. It takes 0.1 s at most.
-const LOOKS: usize = 50_000;
+const LOOKS: usize = 25_000;
 
 /// Decides when a stream is worth looking for its writers.
 pub struct SourcePipe {

@@ -167,11 +167,11 @@ impl Drained {
             let taken = self.outlet.take(&mut self.output);
             let taken = taken.map_err(|errno| Stop::unread(number, errno))?;
             moved += taken;
+            self.taken += taken as u64;
             if taken == 0 {
                 break;
             }
         }
-        self.taken += moved as u64;
         rest.note(moved);
         self.outlet.flush().map(drop)
     }
