@@ -14,6 +14,11 @@ pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
 /// is read.
 pub(crate) const CHUNK: usize = 512 * 1024;
 
+/// The most bytes of one write(2) into a Unix stream socket. A socket of the usual size (208 KiB) is full after a longer
+/// one, and its writer is woken once three quarters of it are free (`unix_writable`, net/unix/af_unix.c): the reader runs
+/// out of bytes before the next ones are there.
+pub(crate) const INTO_A_SOCKET: usize = 128 * 1024;
+
 /// Returns the size of a buffer or chunk, after checking that the address space has room for a few of them.
 ///
 /// # Errors

@@ -55,10 +55,10 @@ impl Stage {
     }
 
     /// Allocates full-size memory: `chunk` bytes for each read, and fresh memory each time if the bytes are to be
-    /// `given` to pipes and there is enough memory. If all sinks take pages and the source may have to be waited for
-    /// (`waits`), writing may be faster, and is used while it is. If no memory can be mapped, the stage keeps what it
-    /// has. The stage must be empty.
-    pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool, waits: bool) {
+    /// `given` to sinks and there is enough memory. If all sinks take pages, but writing up to so many bytes at once may
+    /// be faster (`written`), that is used while it is. If no memory can be mapped, the stage keeps what it has. The
+    /// stage must be empty.
+    pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool, written: Option<usize>) {
         debug_assert!(self.held.is_empty());
         self.grown = true;
         if given && pages_pay_off() {
@@ -69,9 +69,9 @@ impl Stage {
                 self.fresh = Some(fresh);
                 self.chunk = chunk;
                 self.window = 0..0;
-                if waits {
+                if let Some(at_once) = written {
                     let mut memory = Memory::first(memory::FIRST);
-                    memory.grow_for_copying(chunk.min(memory::suits_copying()), false);
+                    memory.grow_for_copying(chunk.min(at_once), false);
                     self.written = Some((Choice::new(), memory));
                 }
                 return;

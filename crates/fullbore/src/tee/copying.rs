@@ -83,12 +83,16 @@ impl Splitting<'_> {
             any |= may_give && branch.outlet.take_pages(sink, branch.kind, capacity);
         }
         if is_small {
+            let is_socket = |branch: &Branch| branch.kind == Kind::UnixStream;
+            let has_socket = state.branches.iter().any(is_socket);
             let chunk = self.options.read_chunk(state.longest_message);
+            let chunk = chunk.or((has_socket && !any).then_some(memory::INTO_A_SOCKET));
             // As in a transfer.
             let waits = state.source_kind != Kind::Regular
                 && matches!(&state.branches[..], [only] if only.kind == Kind::Pipe
                     && !only.outlet.calls.waiter.is_nonblocking());
-            state.stage.grow(chunk, any, waits);
+            let written = waits.then(memory::suits_copying);
+            state.stage.grow(chunk, any, written);
         }
     }
 

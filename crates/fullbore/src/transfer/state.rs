@@ -377,17 +377,23 @@ impl State {
     fn grow_stage(&mut self, method: Way, ends: &Ends<'_>) {
         let takes_pages = method == Way::Fresh
             && (self.outlet).take_pages(ends.sink, ends.sink_kind, ends.options.roomy());
-        // Each read drains the pipe, so that its writer works while these bytes are written.
-        let copied_from_a_pipe = self.route.source == Kind::Pipe && !takes_pages;
-        let chunk = ends
-            .options
-            .read_chunk(self.held.longest_message)
-            .or_else(|| copied_from_a_pipe.then(memory::suits_a_pipe));
+        let (from_file, sink) = (self.route.source == Kind::Regular, self.route.sink);
+        let written = match sink {
+            Kind::UnixStream => Some(memory::INTO_A_SOCKET),
+            Kind::Pipe if !from_file => Some(memory::suits_copying()),
+            _ => None,
+        };
+        let suits = match (sink, self.route.source) {
+            _ if takes_pages => None,
+            (Kind::UnixStream, _) => written,
+            // Each read drains the pipe, so that its writer works while these bytes are written.
+            (_, Kind::Pipe) => Some(memory::suits_a_pipe()),
+            _ => None,
+        };
+        let chunk = ends.options.read_chunk(self.held.longest_message).or(suits);
         // After vmsplice(2) into a pipe, a write(2) that must not wait is limited to PIPE_BUF bytes (docs/guarantees.md).
-        let waits = matches!(ends.sink_kind, Kind::Pipe | Kind::UnixStream)
-            && ends.source_kind != Kind::Regular
-            && !self.waiter.is_nonblocking();
-        self.held.stage.grow(chunk, takes_pages, waits);
+        let written = written.filter(|_| !self.waiter.is_nonblocking());
+        self.held.stage.grow(chunk, takes_pages, written);
     }
 
     /// Empties the stage once all of its bytes were sent and shown.
