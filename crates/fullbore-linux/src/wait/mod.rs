@@ -9,6 +9,7 @@ mod budget;
 mod look;
 mod nap;
 mod pace;
+mod rest;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ pub use fullbore_types::{Cancel, Stopped, Wait};
 use look::Look;
 pub use nap::Nap;
 pub use pace::Pace;
+use rest::Rest;
 
 /// The operation that an fd has to be ready for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +56,8 @@ pub struct Waiter {
     /// How to wait.
     pub wait: Wait,
     /// Whether [`Wait::Block`] looks for up to 50 µs before a call that would sleep, and [`Wait::Poll`] before poll(2),
-    /// as long as recent looks have saved sleeps; never on one CPU.
+    /// as long as recent looks have saved sleeps; never on one CPU. Before poll(2) for room in a pipe, whether it rests
+    /// while the reader reads about half of it, as long as rests have saved wake-ups.
     pub looks: bool,
     /// Whether the number of bytes that have arrived is known also during a wait: no call into a pipe or a socket sleeps
     /// after it has moved some of its bytes, except where another process takes the room that it was found to have.
@@ -75,6 +78,7 @@ pub struct Waiter {
     pub interruptible: bool,
     budget: Budget,
     look: Look,
+    rest: Rest,
     /// Whether the look of the next call was taken before.
     has_looked: bool,
     /// Whether a signal may have ended the last call after it had moved some bytes.
@@ -162,13 +166,35 @@ impl Waiter {
         if has_slept && timeout_of_socket(fd, events).is_some() {
             return Err(Errno::AGAIN);
         }
-        if self.wait == Wait::Poll && self.looks {
+        if self.looks && self.rests(&[(fd, events)])? {
+            return Ok(());
+        }
+        if self.looks && self.wait == Wait::Poll {
             self.look.look(|| is_ready(fd, ready) != Ok(false));
         }
         match self.sleep_until_any_ready(&[(fd, events)])? {
             None => Ok(()),
             Some(_) => Err(Errno::AGAIN),
         }
+    }
+
+    /// Rests if only one of these is waited for, which is a full pipe, and returns whether there is room in it now.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    fn rests(&mut self, fds: &[(BorrowedFd<'_>, PollFlags)]) -> Result<bool, Errno> {
+        let mut waited = fds.iter().filter(|(_, events)| !events.is_empty());
+        let (Some(&(sink, PollFlags::OUT)), None) = (waited.next(), waited.next()) else {
+            return Ok(false);
+        };
+        let closed = fds.iter().map(|&(fd, _)| (fd, PollFlags::empty()));
+        let mut rest = std::mem::take(&mut self.rest);
+        let rested = rest.rest(sink, |length| {
+            self.poll(&closed.collect::<Vec<_>>(), Some(length))
+                .map(drop)
+        });
+        self.rest = rest;
+        rested
     }
 
     /// Sleeps until one of these is ready, or returns the index of a socket whose timeout has passed.
@@ -398,6 +424,9 @@ impl Waiter {
         self.nap(nap)?;
         if self.wait == Wait::Spin {
             std::hint::spin_loop();
+            return Ok(None);
+        }
+        if self.looks && self.rests(fds)? {
             return Ok(None);
         }
         if self.looks && self.wait == Wait::Block {
