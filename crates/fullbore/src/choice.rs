@@ -5,7 +5,6 @@
 //! is, so both ways are tried in turn, and the faster one moves the bytes until the next trial. The bytes that arrive
 //! are the same.
 
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// Bytes of one try: many times what a pipe holds, so that the way before it matters little.
@@ -88,31 +87,43 @@ impl Choice {
     }
 }
 
-/// Whether to give pages to a pipe that is never waited for in a call. It writes until writing turns out to be what
-/// the stream waits for, and gives from then on: after vmsplice(2), a write(2) that must not wait is limited to
-/// PIPE_BUF bytes (docs/guarantees.md), so there is no way back.
+/// Whether to give pages to a pipe, from a large buffer. It writes until the reader turns out to be what the stream waits
+/// for, and gives from then on. The bytes of a full buffer are no longer in the cache of the CPU: if they are given, they
+/// are copied once instead of twice. For a faster reader, to get fresh memory for each byte would take longer than that.
+/// After vmsplice(2), a write(2) that must not wait is limited to PIPE_BUF bytes (docs/guarantees.md), so there is no way
+/// back.
 #[derive(Debug, Default)]
 pub(crate) struct Once {
-    /// How many sends in a row found the pipe empty, and many bytes to send.
-    behind: u32,
+    gives: bool,
+    /// When the writer was first seen with many bytes to send, and for how long it had waited then.
+    since: Option<(Instant, Duration)>,
 }
 
 impl Once {
     /// The bytes that are many.
     const MANY: u64 = 4 << 20;
-    /// The sends after which it gives.
-    const ENOUGH: u32 = 16;
+    /// The time after which it decides.
+    const PERIOD: Duration = Duration::from_millis(10);
 
-    /// Returns whether to give the next bytes, of which there are `held`, to this pipe.
-    pub(crate) fn gives(&mut self, held: u64, pipe: BorrowedFd<'_>) -> bool {
-        if self.behind < Self::ENOUGH {
-            let is_empty = || rustix::io::ioctl_fionread(pipe).is_ok_and(|queued| queued == 0);
-            self.behind = match held >= Self::MANY && is_empty() {
-                true => self.behind + 1,
-                false => 0,
-            };
+    /// Returns whether to give the next bytes, of which there are `held`, where the writer has `waited` for this pipe for
+    /// so long in all.
+    pub(crate) fn gives(&mut self, held: u64, waited: Duration) -> bool {
+        if !self.gives {
+            self.look(held, waited, Instant::now());
         }
-        self.behind >= Self::ENOUGH
+        self.gives
+    }
+
+    fn look(&mut self, held: u64, waited: Duration, now: Instant) {
+        match self.since {
+            _ if held < Self::MANY => self.since = None,
+            None => self.since = Some((now, waited)),
+            Some((at, before)) if now - at >= Self::PERIOD => {
+                self.gives = 2 * (waited - before) > now - at;
+                self.since = Some((now, waited));
+            }
+            Some(_) => {}
+        }
     }
 }
 
@@ -161,20 +172,22 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_gets_pages_for_good_once_it_is_empty_again_and_again_while_there_is_much_to_send() {
-        use std::os::fd::AsFd;
-        let pipe = crate::Pipe::new().unwrap();
-        let (mut once, sink) = (Once::default(), pipe.writer.as_fd());
-        for _ in 0..100 {
-            assert!(!once.gives(Once::MANY - 1, sink));
-        }
-        rustix::io::write(sink, b"held").unwrap();
-        for _ in 0..100 {
-            assert!(!once.gives(Once::MANY, sink));
-        }
-        rustix::io::read(&pipe.reader, &mut [0; 4]).unwrap();
-        let writes = (0..100).take_while(|_| !once.gives(Once::MANY, sink));
-        assert_eq!(writes.count() as u32, Once::ENOUGH - 1);
-        assert!(once.gives(0, sink));
+    fn a_pipe_gets_pages_for_good_once_its_reader_is_what_a_full_buffer_waits_for() {
+        let waits = |held: u64, share: u32| {
+            let (mut once, began) = (Once::default(), Instant::now());
+            for millis in 0..=30 {
+                let passed = Duration::from_millis(millis);
+                once.look(held, passed * share / 100, began + passed);
+            }
+            once.gives
+        };
+        assert!(waits(Once::MANY, 60));
+        assert!(!waits(Once::MANY, 40));
+        assert!(!waits(Once::MANY - 1, 60));
+        let mut once = Once {
+            gives: true,
+            since: None,
+        };
+        assert!(once.gives(0, Duration::ZERO));
     }
 }

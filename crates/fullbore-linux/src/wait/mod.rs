@@ -76,6 +76,8 @@ pub struct Waiter {
     /// restarts calls (sigaction(2), `SA_RESTART`). A signal that arrives before the call begins to wait does not end
     /// the wait.
     pub interruptible: bool,
+    /// For how long it has slept while a file was not ready, in all.
+    pub waited: Duration,
     budget: Budget,
     look: Look,
     rest: Rest,
@@ -156,11 +158,18 @@ impl Waiter {
         }
     }
 
-    /// Sleeps until `fd` is `ready`.
+    /// Sleeps until `fd` is `ready`, or has been for a while.
     ///
     /// # Errors
     /// `EAGAIN` once the timeout of a socket has passed; as [`poll`](Self::poll).
     fn sleep(&mut self, fd: BorrowedFd<'_>, ready: Ready) -> Result<(), Errno> {
+        let began = Instant::now();
+        let slept = self.sleep_or_rest(fd, ready);
+        self.waited += began.elapsed();
+        slept
+    }
+
+    fn sleep_or_rest(&mut self, fd: BorrowedFd<'_>, ready: Ready) -> Result<(), Errno> {
         let has_slept = !self.is_nonblocking();
         let events = ready.flags();
         if has_slept && timeout_of_socket(fd, events).is_some() {

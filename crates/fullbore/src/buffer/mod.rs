@@ -24,7 +24,6 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use rustix::fs::FileType;
 
 use crate::outlet::Outlet;
 #[cfg(feature = "unstable")]
@@ -157,8 +156,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     ) -> Result<BufferReport, BufferFailure> {
         let began = Instant::now();
         let prepared = self.prepare();
-        let (store, messages, ends, waits) =
-            prepared.map_err(|error| report::before(error, began))?;
+        let (store, messages, ends) = prepared.map_err(|error| report::before(error, began))?;
         let before = self.options.own.before_reading.take();
         let store = self.store.insert(store);
         let (store, filler, emptiers) = store.sides();
@@ -191,7 +189,6 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 options,
                 pace: pace(options.own.write_rate),
                 is_long: false,
-                waits,
                 ends: &ends,
             })
             .collect();
@@ -201,9 +198,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         ended.report(level, options.left(level.taken) == 0)
     }
 
-    /// Checks the options and the fds, and allocates the memory. Also returns whether the source may have to be waited
-    /// for.
-    fn prepare(&mut self) -> Result<(Store, Messages, Ends, bool)> {
+    /// Checks the options and the fds, and allocates the memory.
+    fn prepare(&mut self) -> Result<(Store, Messages, Ends)> {
         if self.sinks.is_empty() {
             return Err(Error::Invalid("a buffer needs at least one sink".into()));
         }
@@ -222,8 +218,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let gate = own.gate.take().unwrap_or_else(|| Box::new(()));
         let (bytes, map) = (own.memory.unwrap_or(64 << 20), own.map.take());
         let store = Store::new(bytes, self.sinks.len(), block, gate, map)?;
-        let waits = FileType::from_raw_mode(source.st_mode) != FileType::RegularFile;
-        Ok((store, messages, Ends::new()?, waits))
+        Ok((store, messages, Ends::new()?))
     }
 }
 

@@ -23,8 +23,6 @@ pub(super) struct Writing<'a> {
     pub(super) pace: Option<Pace>,
     /// Whether so many bytes were sent that large pipes and giving pages pay off.
     pub(super) is_long: bool,
-    /// Whether the source may have to be waited for.
-    pub(super) waits: bool,
     pub(super) ends: &'a Ends,
 }
 
@@ -62,7 +60,7 @@ impl Writing<'_> {
             self.outlet.make_roomy(self.sink, size);
             if !self.options.plain {
                 self.outlet.take_pages(self.sink, Kind::Pipe, size);
-                self.emptier.choice = self.waits.then(Once::default);
+                self.emptier.choice = Some(Once::default());
             }
         }
         match self.emptier.send(&mut self.outlet, self.sink, most) {

@@ -381,7 +381,7 @@ impl Emptier<'_> {
             && self
                 .choice
                 .as_mut()
-                .is_some_and(|choice| !choice.gives(held(), outlet.fd(sink)));
+                .is_some_and(|choice| !choice.gives(held(), outlet.calls.waiter.waited));
         let sent = match writes {
             true => outlet.write(sink, bytes).map(Sent::Copied),
             // SAFETY: given bytes are recorded below, and the state then has their slot released to the kernel before
