@@ -186,7 +186,7 @@ impl Case {
         let mut transfer = TransferOptions::new()
             .guarantee(self.guarantee)
             .wait(wait)
-            .chunk(256 * 1024)
+            .chunk(128 * 1024)
             .open(&source.fd, sink);
         let ran = under(&mut || transfer.run())?;
         drop(transfer);
@@ -441,7 +441,7 @@ fn a_sink_that_begins_to_append_in_the_middle_gets_every_byte() {
             let (sink, collected) = collected(To::File);
             let ran = TransferOptions::new()
                 .guarantee(guarantee)
-                .chunk(256 * 1024)
+                .chunk(128 * 1024)
                 .open(&source.fd, &sink)
                 .run_with(|progress| {
                     if progress.bytes > 1_000_000 {
@@ -466,7 +466,7 @@ fn an_offset_of_a_sink_that_begins_to_append_is_not_lost_in_silence() {
     let (sink, collected) = collected(To::File);
     let failure = TransferOptions::new()
         .sink_offset(0)
-        .chunk(256 * 1024)
+        .chunk(128 * 1024)
         .open(&source.fd, &sink)
         .run_with(|_| {
             append_from_now_on(&sink);
@@ -551,7 +551,7 @@ fn a_transfer_that_failed_goes_on_with_what_was_under_way() {
             let (sink, collected) = collected(case.to);
             let mut transfer = TransferOptions::new()
                 .guarantee(case.guarantee)
-                .chunk(256 * 1024)
+                .chunk(128 * 1024)
                 .open(&source.fd, sink);
             let ran = failing_once(case.calls, nth, Errno::IO, || {
                 transfer.run().unwrap_err();
