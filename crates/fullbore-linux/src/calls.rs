@@ -283,12 +283,20 @@ impl Calls {
         flags: SpliceFlags,
     ) -> Result<usize, Errno> {
         self.made += 1;
-        let flags = self.splice_flags(flags);
-        self.waiter.until_ready(sink, Ready::ToWrite, || {
+        let rests = self.waiter.looks && self.waiter.wait == Wait::Block;
+        let flags = match rests {
+            true => flags | SpliceFlags::NONBLOCK,
+            false => self.splice_flags(flags),
+        };
+        let call = || {
             let slice = IoSliceRaw::from_slice(bytes);
             // SAFETY: the caller guarantees the pages and the direction of the pipe.
             unsafe { rustix::pipe::vmsplice(sink, &[slice], flags) }
-        })
+        };
+        match rests {
+            true => (self.waiter).by_poll(|waiter| waiter.until_ready(sink, Ready::ToWrite, call)),
+            false => self.waiter.until_ready(sink, Ready::ToWrite, call),
+        }
     }
 
     /// Returns whether to make the plain call: it may wait, or never waits on `fd`.

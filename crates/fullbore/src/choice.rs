@@ -105,8 +105,8 @@ impl Once {
     /// The time after which it decides.
     const PERIOD: Duration = Duration::from_millis(10);
 
-    /// Returns whether to give the next bytes, of which there are `held`, where the writer has `waited` for this pipe for
-    /// so long in all.
+    /// Returns whether to give the next bytes to this pipe, for which the writer has `waited` so long in all, while the
+    /// buffer holds so many bytes.
     pub(crate) fn gives(&mut self, held: u64, waited: Duration) -> bool {
         if !self.gives {
             self.look(held, waited, Instant::now());

@@ -5,6 +5,7 @@
 //! throughout.
 
 use std::ops::{Deref, DerefMut};
+use std::os::fd::BorrowedFd;
 
 pub(crate) use fullbore_linux::messages::MESSAGE;
 use fullbore_linux::{Aligned, Error, Pages, Result};
@@ -14,10 +15,14 @@ pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
 /// is read.
 pub(crate) const CHUNK: usize = 512 * 1024;
 
-/// The most bytes of one write(2) into a Unix stream socket. A socket of the usual size (208 KiB) is full after a longer
-/// one, and its writer is woken once three quarters of it are free (`unix_writable`, net/unix/af_unix.c): the reader runs
-/// out of bytes before the next ones are there.
-pub(crate) const INTO_A_SOCKET: usize = 128 * 1024;
+/// Returns how many bytes to read for one write(2) into a Unix stream socket: about five eighths of its buffer, 128 KiB
+/// for the usual one. After a longer write it is full, and its writer is woken once three quarters of it are free
+/// (`unix_writable`, net/unix/af_unix.c): the reader runs out of bytes before the next ones are there.
+pub(crate) fn suits_a_socket(sink: BorrowedFd<'_>) -> usize {
+    let buffer = rustix::net::sockopt::socket_send_buffer_size(sink).unwrap_or(0);
+    let whole = buffer / 8 * 5 / (FIRST / 2) * (FIRST / 2);
+    whole.clamp(FIRST, suits_copying())
+}
 
 /// Returns the size of a buffer or chunk, after checking that the address space has room for a few of them.
 ///

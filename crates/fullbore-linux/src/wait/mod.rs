@@ -76,7 +76,7 @@ pub struct Waiter {
     /// restarts calls (sigaction(2), `SA_RESTART`). A signal that arrives before the call begins to wait does not end
     /// the wait.
     pub interruptible: bool,
-    /// For how long it has slept while a file was not ready, in all.
+    /// For how long calls on one fd have waited outside of the call, in poll(2), in all.
     pub waited: Duration,
     budget: Budget,
     look: Look,
@@ -175,7 +175,7 @@ impl Waiter {
         if has_slept && timeout_of_socket(fd, events).is_some() {
             return Err(Errno::AGAIN);
         }
-        if self.looks && self.rests(&[(fd, events)])? {
+        if self.rests(&[(fd, events)])? {
             return Ok(());
         }
         if self.looks && self.wait == Wait::Poll {
@@ -193,7 +193,10 @@ impl Waiter {
     /// As [`poll`](Self::poll).
     fn rests(&mut self, fds: &[(BorrowedFd<'_>, PollFlags)]) -> Result<bool, Errno> {
         let mut waited = fds.iter().filter(|(_, events)| !events.is_empty());
-        let (Some(&(sink, PollFlags::OUT)), None) = (waited.next(), waited.next()) else {
+        let sleeps = matches!(self.wait, Wait::Block | Wait::Poll);
+        let (true, Some(&(sink, PollFlags::OUT)), None) =
+            (sleeps && self.looks, waited.next(), waited.next())
+        else {
             return Ok(false);
         };
         let closed = fds.iter().map(|&(fd, _)| (fd, PollFlags::empty()));
@@ -435,7 +438,7 @@ impl Waiter {
             std::hint::spin_loop();
             return Ok(None);
         }
-        if self.looks && self.rests(fds)? {
+        if self.rests(fds)? {
             return Ok(None);
         }
         if self.looks && self.wait == Wait::Block {

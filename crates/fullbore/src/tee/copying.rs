@@ -83,10 +83,10 @@ impl Splitting<'_> {
             any |= may_give && branch.outlet.take_pages(sink, branch.kind, capacity);
         }
         if is_small {
-            let is_socket = |branch: &Branch| branch.kind == Kind::UnixStream;
-            let has_socket = state.branches.iter().any(is_socket);
-            let chunk = self.options.read_chunk(state.longest_message);
-            let chunk = chunk.or((has_socket && !any).then_some(memory::INTO_A_SOCKET));
+            let sinks = state.branches.iter().zip(&self.sinks);
+            let socket = sinks.filter(|(branch, _)| branch.kind == Kind::UnixStream && !any);
+            let suits = socket.map(|(_, &sink)| memory::suits_a_socket(sink)).min();
+            let chunk = self.options.read_chunk(state.longest_message).or(suits);
             // As in a transfer.
             let waits = state.source_kind != Kind::Regular
                 && matches!(&state.branches[..], [only] if only.kind == Kind::Pipe

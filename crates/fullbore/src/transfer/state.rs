@@ -379,7 +379,7 @@ impl State {
             && (self.outlet).take_pages(ends.sink, ends.sink_kind, ends.options.roomy());
         let (from_file, sink) = (self.route.source == Kind::Regular, self.route.sink);
         let written = match sink {
-            Kind::UnixStream => Some(memory::INTO_A_SOCKET),
+            Kind::UnixStream => Some(memory::suits_a_socket(ends.sink)),
             Kind::Pipe if !from_file => Some(memory::suits_copying()),
             _ => None,
         };
