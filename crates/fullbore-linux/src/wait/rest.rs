@@ -1,7 +1,7 @@
 //! Resting while a pipe is full. poll(2) returns, and write(2) goes on, at each read(2) of the reader, often for 32 KiB:
 //! waking the writer for each costs more CPU time than moving these bytes, on both sides. After a rest of about the time
-//! in which the reader reads half of the pipe, the writer fills it again at once. The reader never waits for that, as
-//! long as it reads at a steady pace: each rest teaches the length of the next one.
+//! in which the reader reads a tenth of the pipe, the writer fills it again at once. Each rest teaches the length of the
+//! next one, so a steady reader never waits for that, and who looks at the pipe still sees that it is full.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use std::time::Duration;
 const ROOMY: usize = 256 * 1024;
 
 /// The shortest rest: a shorter sleep takes longer than it says (`PR_SET_TIMERSLACK`).
-const LEAST: Duration = Duration::from_micros(100);
+const LEAST: Duration = Duration::from_micros(50);
 
-/// The longest rest, after which a reader that has become faster may have waited for so long.
+/// The longest rest. A reader that has become faster may wait for so long, once.
 const MOST: Duration = Duration::from_millis(8);
 
 /// The fewest waits without a rest after one that did not pay, and the most after many.
@@ -53,7 +53,7 @@ impl Rest {
         let capacity = rustix::pipe::fcntl_getpipe_size(sink).unwrap_or(0);
         let queued = || rustix::io::ioctl_fionread(sink).unwrap_or(0) as usize;
         // The slots of a pipe may be used up by few bytes.
-        let is_full = |queued: &usize| *queued >= capacity / 4 * 3;
+        let is_full = |queued: &usize| *queued >= capacity / 8 * 7;
         match Some(capacity)
             .filter(|&c| c >= ROOMY)
             .map(|_| queued())
@@ -73,11 +73,13 @@ impl Rest {
     /// Learns from a rest in which the pipe went from `before` bytes to `left`, and returns whether any were read.
     fn learn(&mut self, capacity: usize, before: usize, left: usize) -> bool {
         let read = before.saturating_sub(left);
-        let (few, many) = (read < capacity / 4, read > capacity / 8 * 5);
-        // The reader has waited, or soon would have, or poll(2) would hardly have returned more often.
-        if left < capacity / 8 || few && self.length == MOST {
+        let (few, many) = (read < capacity / 16, read > capacity / 8);
+        // The reader is too fast, or poll(2) would hardly have returned more often.
+        if read > capacity / 16 * 3 && self.length == LEAST || few && self.length == MOST {
             self.skip = self.back_off;
             self.back_off = (self.back_off * 2).min(BACK_OFF.1);
+            self.length = LEAST;
+        } else if read > capacity / 2 {
             self.length = LEAST;
         } else if few {
             self.length = (self.length * 2).min(MOST);
@@ -117,13 +119,19 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_reader_leaves_a_part_of_the_pipe_at_each_rest() {
-        for rate in [40_000, 100_000, 500_000, 1_000_000, 5_000_000] {
+    fn a_steady_reader_leaves_most_of_the_pipe_at_each_rest() {
+        for rate in [40_000, 100_000, 500_000, 1_000_000, 3_000_000] {
             let (left, waits) = reads_at(rate, &mut Rest::default());
             assert_eq!(left.len() as u32, waits, "{rate}");
-            assert!(left.iter().all(|&left| left >= CAPACITY / 4), "{rate}");
-            let half = &left[10..];
-            assert!(half.iter().all(|&left| left <= CAPACITY / 4 * 3), "{rate}");
+            assert!(
+                left.iter().all(|&left| left >= CAPACITY / 16 * 13),
+                "{rate}"
+            );
+            let learned = &left[10..];
+            assert!(
+                learned.iter().all(|&left| left <= CAPACITY / 16 * 15),
+                "{rate}"
+            );
         }
     }
 
@@ -141,7 +149,7 @@ mod tests {
         reads_at(100_000, &mut rest);
         let (left, _) = reads_at(2_000_000, &mut rest);
         assert_eq!(left[0], 0);
-        assert!(left[1..].iter().all(|&left| left >= CAPACITY / 4));
+        assert!(left[1..].iter().all(|&left| left >= CAPACITY / 16 * 13));
     }
 
     #[test]
