@@ -95,6 +95,8 @@ impl Choice {
 #[derive(Debug, Default)]
 pub(crate) struct Once {
     gives: bool,
+    /// The periods in a row in which it has mostly waited: a reader may pause in one of them.
+    waiting: u32,
     /// When the writer was first seen with many bytes to send, and for how long it had waited then.
     since: Option<(Instant, Duration)>,
 }
@@ -102,8 +104,10 @@ pub(crate) struct Once {
 impl Once {
     /// The bytes that are many.
     const MANY: u64 = 4 << 20;
-    /// The time after which it decides.
-    const PERIOD: Duration = Duration::from_millis(10);
+    /// The least time of a period.
+    const PERIOD: Duration = Duration::from_millis(5);
+    /// The periods after which it gives.
+    const ENOUGH: u32 = 3;
 
     /// Returns whether to give the next bytes to this pipe, for which the writer has `waited` so long in all, while the
     /// buffer holds so many bytes.
@@ -116,10 +120,14 @@ impl Once {
 
     fn look(&mut self, held: u64, waited: Duration, now: Instant) {
         match self.since {
-            _ if held < Self::MANY => self.since = None,
+            _ if held < Self::MANY => (self.since, self.waiting) = (None, 0),
             None => self.since = Some((now, waited)),
             Some((at, before)) if now - at >= Self::PERIOD => {
-                self.gives = 2 * (waited - before) > now - at;
+                self.waiting = match 2 * (waited - before) > now - at {
+                    true => self.waiting + 1,
+                    false => 0,
+                };
+                self.gives = self.waiting >= Self::ENOUGH;
                 self.since = Some((now, waited));
             }
             Some(_) => {}
@@ -186,8 +194,20 @@ mod tests {
         assert!(!waits(Once::MANY - 1, 60));
         let mut once = Once {
             gives: true,
-            since: None,
+            ..Once::default()
         };
         assert!(once.gives(0, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_reader_that_pauses_once_gets_no_pages() {
+        let (mut once, began) = (Once::default(), Instant::now());
+        let at = |millis| began + Duration::from_millis(millis);
+        once.look(Once::MANY, Duration::ZERO, at(0));
+        let pause = Duration::from_millis(100);
+        for millis in 100..200 {
+            once.look(Once::MANY, pause, at(millis));
+        }
+        assert!(!once.gives);
     }
 }
