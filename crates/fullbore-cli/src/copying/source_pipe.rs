@@ -69,7 +69,6 @@ pub fn enlarge(source: impl AsFd) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::fd::OwnedFd;
     use std::path::Path;
     use std::process::{Child, Command};
@@ -125,7 +124,12 @@ mod tests {
         let sleep = ["/usr/bin/sleep", "/bin/sleep"]
             .iter()
             .find(|path| Path::new(path).exists());
-        fs::copy(sleep.unwrap(), &stranger).unwrap();
+        // By another process: what this one has open for writing, a test that forks at this moment has too.
+        let copied = Command::new("cp")
+            .arg(sleep.unwrap())
+            .arg(&stranger)
+            .status();
+        assert!(copied.unwrap().success());
         let (source, writer) = written_by(&stranger);
         let usual = capacity(&source);
         let _ = SourcePipe::new(false).gave(&source, LONG);
