@@ -18,7 +18,7 @@ const MOST: Duration = Duration::from_millis(8);
 /// The fewest waits without a rest after one that did not pay, and the most after many.
 const BACK_OFF: (u32, u32) = (16, 4096);
 
-/// Learns from the rests at one pipe.
+/// Learns from the rests of one waiter.
 #[derive(Debug, Clone)]
 pub(super) struct Rest {
     length: Duration,
@@ -52,22 +52,14 @@ impl Rest {
         }
         let capacity = rustix::pipe::fcntl_getpipe_size(sink).unwrap_or(0);
         let queued = || rustix::io::ioctl_fionread(sink).unwrap_or(0) as usize;
+        let before = if capacity >= ROOMY { queued() } else { 0 };
         // The slots of a pipe may be used up by few bytes.
-        let is_full = |queued: &usize| *queued >= capacity / 8 * 7;
-        match Some(capacity)
-            .filter(|&c| c >= ROOMY)
-            .map(|_| queued())
-            .filter(is_full)
-        {
-            Some(before) => {
-                sleep(self.length)?;
-                Ok(self.learn(capacity, before, queued()))
-            }
-            None => {
-                self.skip = self.back_off;
-                Ok(false)
-            }
+        if before < capacity.max(ROOMY) / 8 * 7 {
+            self.skip = self.back_off;
+            return Ok(false);
         }
+        sleep(self.length)?;
+        Ok(self.learn(capacity, before, queued()))
     }
 
     /// Learns from a rest in which the pipe went from `before` bytes to `left`, and returns whether any were read.
