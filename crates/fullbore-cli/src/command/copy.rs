@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write, stdout};
 use std::ops::ControlFlow;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -131,11 +131,10 @@ struct Copying {
 }
 
 impl Copying {
-    /// Counts bytes of `source` that have arrived, of which `seen` can be seen. Breaks off if the disk could not store
-    /// them.
+    /// Counts bytes that have arrived, of which `seen` can be seen. Breaks off if the disk could not store them.
     fn arrived(
         &mut self,
-        source: impl AsFd,
+        (source, sink): (impl AsFd, Option<BorrowedFd<'_>>),
         seen: &[u8],
         bytes: u64,
         synced: &mut anyhow::Result<()>,
@@ -143,7 +142,7 @@ impl Copying {
         if let Some(digest) = &mut self.digest {
             digest.add(seen);
         }
-        let _ = self.source_pipe.gave(source, bytes);
+        let _ = self.source_pipe.gave(source, sink, bytes);
         let done = self.write_back.wrote(bytes, bytes);
         *synced = done.map(|done| self.bar.iter().for_each(|bar| bar.add(done)));
         match synced {
@@ -273,7 +272,7 @@ impl Copy {
             let began = Instant::now();
             let copied = sealing.copy((input, &source), output, most, |content| {
                 copying.total.bytes += content.len() as u64;
-                copying.arrived(&source, content, content.len() as u64, &mut synced)
+                copying.arrived((&source, None), content, content.len() as u64, &mut synced)
             });
             copying.sealing = Some(sealing);
             copying.total.elapsed += began.elapsed();
@@ -286,8 +285,9 @@ impl Copy {
                 .limit(most)
                 .pipe_size(self.pipe_size)
                 .open(&source, &*output);
+            let ends = (&source, Some(output.as_fd()));
             let ran = transfer.run_with(|progress| {
-                copying.arrived(&source, progress.seen, progress.step, &mut synced)
+                copying.arrived(ends, progress.seen, progress.step, &mut synced)
             });
             copying.total.add(ran, input, output)?;
         }

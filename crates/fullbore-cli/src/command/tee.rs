@@ -133,7 +133,9 @@ impl Tee {
         let mut write_backs = self.write_backs(&outputs)?;
         let mut source_pipe = SourcePipe::new(is_plain || self.pipe_size == Some(0));
         let (report, failure) = loop {
-            match tee.run_with(|bytes| source_pipe.gave(&stdin, bytes)) {
+            match tee
+                .run_with(|bytes| source_pipe.gave(&stdin, Some(rustix::stdio::stdout()), bytes))
+            {
                 Ok(report) if self.sync && report.ended == EndReason::AtLimit => {
                     for write_back in &mut write_backs {
                         write_back.wait()?;

@@ -2,10 +2,11 @@
 //! enlarged, as `fullbore tune` does it: only if its writers are known not to depend on its capacity.
 
 use std::ops::ControlFlow;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use fullbore_linux as linux;
 use fullbore_observe::tune::{self, outcome, target::Target};
+use rustix::net::sockopt::socket_send_buffer_size;
 
 /// The capacity that the pipe gets: a quarter of the wake-ups, while what is in it stays in the cache of a CPU. Larger ones
 /// gained nothing more, and beside other programs that want the CPU they cost a tenth.
@@ -34,14 +35,20 @@ impl SourcePipe {
         }
     }
 
-    /// Counts bytes that came from `source`, and enlarges that, once, if it is a pipe and the stream is long. It always
-    /// returns that the stream goes on.
-    pub fn gave(&mut self, source: impl AsFd, bytes: u64) -> ControlFlow<()> {
+    /// Counts bytes that came from `source` and go to `sink`, or into memory. Once the stream is long, it enlarges
+    /// `source`, once, if that is a pipe, to no more than the sink has room for: a reader of a smaller sink would wait
+    /// while the writer fills the pipe. It always returns that the stream goes on.
+    pub fn gave(
+        &mut self,
+        source: impl AsFd,
+        sink: Option<BorrowedFd<'_>>,
+        bytes: u64,
+    ) -> ControlFlow<()> {
         let was_short = self.left > 0;
         self.left = self.left.saturating_sub(bytes);
         if was_short && self.left == 0 {
             match linux::pipe::of(&source) {
-                Ok(Some(_)) => enlarge(source),
+                Ok(Some(_)) => enlarge_to(source, sink.map_or(ROOMY, room).min(ROOMY)),
                 // The next source may be a pipe.
                 _ => self.left = LONG,
             }
@@ -50,19 +57,33 @@ impl SourcePipe {
     }
 }
 
+/// Returns how many bytes `sink` has room for while its reader is busy. The kernel counts twice what it holds for a
+/// socket (SO_SNDBUF, socket(7)).
+fn room(sink: BorrowedFd<'_>) -> usize {
+    match linux::pipe::of(&sink) {
+        Ok(Some(pipe)) => pipe.capacity().unwrap_or(ROOMY),
+        _ => socket_send_buffer_size(sink).map_or(ROOMY, |size| size / 2),
+    }
+}
+
 /// Enlarges `source` if it is a small pipe with writers that do not depend on its capacity. Otherwise reading is only
 /// slower.
 pub fn enlarge(source: impl AsFd) {
+    enlarge_to(source, ROOMY);
+}
+
+fn enlarge_to(source: impl AsFd, size: usize) {
     let Ok(Some(pipe)) = linux::pipe::of(&source) else {
         return;
     };
-    let is_small = pipe.capacity().is_ok_and(|size| size < ROOMY);
+    // In whole powers of two (`round_pipe_size`, fs/pipe.c).
+    let is_small = pipe.capacity().is_ok_and(|has| has <= size / 2);
     let has_room = || linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
     let is_open = || !linux::is_closed(source.as_fd()).unwrap_or(true);
     if let Some(identity) = (pipe.identity().ok()).filter(|_| is_small && has_room() && is_open()) {
         let options = outcome::Options {
             most_looks: Some(LOOKS),
-            ..outcome::Options::growing(ROOMY)
+            ..outcome::Options::growing(1 << size.ilog2())
         };
         let _ = tune::tune(&Target::Pipe(identity), options);
     }
@@ -105,17 +126,33 @@ mod tests {
         let few = Census::of(identity.unwrap(), Some(LOOKS / 2)).is_ok();
         let usual = capacity(&source);
         let mut pipe = SourcePipe::new(false);
-        let _ = pipe.gave(&source, LONG - 1);
+        let _ = pipe.gave(&source, None, LONG - 1);
         assert_eq!(capacity(&source), usual);
-        let _ = pipe.gave(&source, 1);
+        let _ = pipe.gave(&source, None, 1);
         // With more processes than that, it may not look.
         assert!(capacity(&source) > usual || !few || usual >= ROOMY);
         let (other, its_writer) = written_by(Path::new("sleep"));
-        let _ = pipe.gave(&other, LONG);
-        let _ = SourcePipe::new(true).gave(&other, LONG);
+        let _ = pipe.gave(&other, None, LONG);
+        let _ = SourcePipe::new(true).gave(&other, None, LONG);
         assert_eq!(capacity(&other), usual);
         end(writer);
         end(its_writer);
+    }
+
+    #[test]
+    fn no_pipe_grows_beyond_what_the_sink_has_room_for() {
+        use rustix::net::sockopt::set_socket_send_buffer_size;
+        let (source, writer) = written_by(Path::new("sleep"));
+        let usual = capacity(&source);
+        let small = linux::Pipe::new().unwrap();
+        rustix::pipe::fcntl_setpipe_size(&small.writer, linux::page_size()).unwrap();
+        let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+        set_socket_send_buffer_size(&near, usual / 2).unwrap();
+        for sink in [small.writer.as_fd(), near.as_fd()] {
+            let _ = SourcePipe::new(false).gave(&source, Some(sink), LONG);
+            assert_eq!(capacity(&source), usual);
+        }
+        end(writer);
     }
 
     #[test]
@@ -133,7 +170,7 @@ mod tests {
         assert!(copied.unwrap().success());
         let (source, writer) = written_by(&stranger);
         let usual = capacity(&source);
-        let _ = SourcePipe::new(false).gave(&source, LONG);
+        let _ = SourcePipe::new(false).gave(&source, None, LONG);
         assert_eq!(capacity(&source), usual);
         end(writer);
     }

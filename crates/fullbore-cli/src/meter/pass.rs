@@ -276,7 +276,9 @@ impl<'a> Passing<'a> {
                 if let Some(most) = looks_at {
                     meter.saw(progress.seen, most);
                 }
-                let _ = self.source_pipe.gave(&shared, progress.step);
+                let _ = self
+                    .source_pipe
+                    .gave(&shared, Some(output.as_fd()), progress.step);
                 position += progress.step;
                 skips.went_well(position);
                 self.keep_pace(count);

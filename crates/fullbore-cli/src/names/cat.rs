@@ -120,7 +120,10 @@ impl Cat<'_> {
         let ran = TransferOptions::new()
             .plain(self.is_plain)
             .open(&source, io::stdout())
-            .run_with(|progress| self.source_pipe.gave(&source, progress.step));
+            .run_with(|progress| {
+                self.source_pipe
+                    .gave(&source, Some(rustix::stdio::stdout()), progress.step)
+            });
         match ran {
             Ok(_) => Ok(()),
             Err(failure) if side_of(&failure.error) == Some(TransferSide::Sink) => {

@@ -111,7 +111,9 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
     let options = options.fail_without_readers(mode.is_some());
     let mut source_pipe = SourcePipe::new(is_plain);
     let mut tee = options.open(io::stdin(), sinks);
-    let (report, failure) = match tee.run_with(|bytes| source_pipe.gave(io::stdin(), bytes)) {
+    let (report, failure) = match tee
+        .run_with(|bytes| source_pipe.gave(io::stdin(), Some(rustix::stdio::stdout()), bytes))
+    {
         Ok(report) => (report, None),
         Err(failure) => (*failure.report, Some((failure.sink, failure.error))),
     };

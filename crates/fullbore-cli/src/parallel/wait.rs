@@ -172,7 +172,7 @@ impl Work<'_> {
                     self.held_from = None;
                     let _ = self
                         .source_pipe
-                        .gave(stdin(), self.input.read - read_before);
+                        .gave(stdin(), None, self.input.read - read_before);
                 }
                 Err(Errno::NOMEM) if self.memory.used() > self.used_to_cut() => {
                     self.memory.refuse()
