@@ -8,9 +8,12 @@ use fullbore_linux as linux;
 use fullbore_observe::tune::{self, outcome, target::Target};
 use rustix::net::sockopt::socket_send_buffer_size;
 
-/// The capacity that the pipe gets: a quarter of the wake-ups, while what is in it stays in the cache of a CPU. Larger ones
-/// gained nothing more, and beside other programs that want the CPU they cost a tenth.
+/// The capacity of the pipe where its bytes go to a sink at once: a quarter of the wake-ups, while what is in it stays in
+/// the cache of a CPU. Larger ones gained nothing, and cost a tenth beside programs that want the CPU, too.
 const ROOMY: usize = 256 * 1024;
+
+/// Its capacity where they go into much memory, which is not in a cache anyway.
+const ROOMIER: usize = 1 << 20;
 
 /// The memory limit of a cgroup that leaves room for such a pipe.
 const MEMORY: u64 = 64 << 20;
@@ -48,7 +51,7 @@ impl SourcePipe {
         self.left = self.left.saturating_sub(bytes);
         if was_short && self.left == 0 {
             match linux::pipe::of(&source) {
-                Ok(Some(_)) => enlarge_to(source, sink.map_or(ROOMY, room).min(ROOMY)),
+                Ok(Some(_)) => enlarge(source, sink.map_or(ROOMIER, room)),
                 // The next source may be a pipe.
                 _ => self.left = LONG,
             }
@@ -60,19 +63,20 @@ impl SourcePipe {
 /// Returns how many bytes `sink` has room for while its reader is busy. The kernel counts twice what it holds for a
 /// socket (SO_SNDBUF, socket(7)).
 fn room(sink: BorrowedFd<'_>) -> usize {
-    match linux::pipe::of(&sink) {
-        Ok(Some(pipe)) => pipe.capacity().unwrap_or(ROOMY),
-        _ => socket_send_buffer_size(sink).map_or(ROOMY, |size| size / 2),
-    }
+    let size = match linux::pipe::of(&sink) {
+        Ok(Some(pipe)) => pipe.capacity().ok(),
+        _ => socket_send_buffer_size(sink).ok().map(|size| size / 2),
+    };
+    size.unwrap_or(ROOMY).min(ROOMY)
 }
 
-/// Enlarges `source` if it is a small pipe with writers that do not depend on its capacity. Otherwise reading is only
-/// slower.
-pub fn enlarge(source: impl AsFd) {
-    enlarge_to(source, ROOMY);
+/// Enlarges `source` if it is a small pipe with writers that do not depend on its capacity: for bytes that go into much
+/// memory. Otherwise reading is only slower.
+pub fn enlarge_for_memory(source: impl AsFd) {
+    enlarge(source, ROOMIER);
 }
 
-fn enlarge_to(source: impl AsFd, size: usize) {
+fn enlarge(source: impl AsFd, size: usize) {
     let Ok(Some(pipe)) = linux::pipe::of(&source) else {
         return;
     };
