@@ -479,8 +479,7 @@ impl<Fd: AsFd> Producer<Fd> {
             if !self.windows.settled {
                 self.next_window(1)?;
             }
-            let copied = self.outlet.copy(self.sink.as_fd(), buf, None);
-            return Ok(self.went(copied.map(Sent::Copied))?.bytes());
+            return self.copy_from(buf);
         }
         if self.windows.room() == 0 {
             self.send_gathered()?;
@@ -498,6 +497,27 @@ impl<Fd: AsFd> Producer<Fd> {
         }
         Ok(n)
     }
+
+    /// Sends bytes of `buf` from where they are, and returns how many. One call sends no more than a socket holds, and
+    /// what is left would be gathered if it is less than a chunk, so it makes more of them.
+    fn copy_from(&mut self, buf: &[u8]) -> Result<usize> {
+        let mut sent = 0;
+        loop {
+            let copied = self.outlet.copy(self.sink.as_fd(), &buf[sent..], None);
+            match self.went(copied.map(Sent::Copied)) {
+                Ok(copied) => sent += copied.bytes(),
+                Err(error) if sent > 0 => {
+                    self.defer(error);
+                    return Ok(sent);
+                }
+                Err(error) => return Err(error),
+            }
+            if buf.len() - sent < RUN || self.outlet.way_of_copies() != Way::Socket {
+                return Ok(sent);
+            }
+        }
+    }
+
     /// Sends the gathered bytes, and then the pages that were handed over. Unsent bytes stay where they are.
     #[inline]
     fn send_gathered(&mut self) -> Result<()> {
