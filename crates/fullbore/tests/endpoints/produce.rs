@@ -333,6 +333,26 @@ fn a_closed_reader_ends_the_producer_without_a_signal() {
 }
 
 #[test]
+fn a_long_write_is_not_gathered_although_a_socket_takes_less_at_once() {
+    let _watch = watch("a_long_write_is_not_gathered_although_a_socket_takes_less_at_once");
+    let pipe = Pipe::new().unwrap();
+    let reading = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        File::from(pipe.reader).read_to_end(&mut bytes).unwrap();
+        Checker::of_the_stream().check(&bytes);
+        bytes.len()
+    });
+    let mut out = open(ProducerOptions::new(), Way::Socket, pipe.writer);
+    let mut bytes = vec![0; 4 * out.chunk()];
+    fill(&mut bytes, 0);
+    out.write_all(&bytes).unwrap();
+    // Less than one run of a socket, which is not worth a call.
+    assert!(out.unsent() < 32 * 1024, "{}", out.unsent());
+    out.finish().unwrap();
+    assert_eq!(reading.join().unwrap(), bytes.len());
+}
+
+#[test]
 fn a_reader_that_dies_in_the_middle_wakes_a_producer_that_waits() {
     let _watch = watch("a_reader_that_dies_in_the_middle_wakes_a_producer_that_waits");
     for way in [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle] {
