@@ -15,7 +15,7 @@ pub fn enlarge(options: BufferOptions, ends: &Ends) -> BufferOptions {
     let source = Arc::clone(&ends.source);
     options.before_reading(move || {
         if Fill::at(&*source).is_ok_and(Fill::is_full) {
-            copying::enlarge_for_memory(&*source);
+            copying::enlarge(&*source, None);
         }
     })
 }

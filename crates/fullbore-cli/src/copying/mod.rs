@@ -19,7 +19,7 @@ pub use join::join;
 pub use replacement::{Replacement, directory_of};
 pub use report::{Total, named, rate};
 pub use sealing::Sealing;
-pub use source_pipe::{SourcePipe, enlarge_for_memory};
+pub use source_pipe::{SourcePipe, enlarge};
 pub use sync::{WriteBack, is_stored};
 
 use fullbore::Guarantee;

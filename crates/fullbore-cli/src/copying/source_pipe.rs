@@ -51,7 +51,7 @@ impl SourcePipe {
         self.left = self.left.saturating_sub(bytes);
         if was_short && self.left == 0 {
             match linux::pipe::of(&source) {
-                Ok(Some(_)) => enlarge(source, sink.map_or(ROOMIER, room)),
+                Ok(Some(_)) => enlarge(source, sink),
                 // The next source may be a pipe.
                 _ => self.left = LONG,
             }
@@ -70,13 +70,10 @@ fn room(sink: BorrowedFd<'_>) -> usize {
     size.unwrap_or(ROOMY).min(ROOMY)
 }
 
-/// Enlarges `source` if it is a small pipe with writers that do not depend on its capacity: for bytes that go into much
-/// memory. Otherwise reading is only slower.
-pub fn enlarge_for_memory(source: impl AsFd) {
-    enlarge(source, ROOMIER);
-}
-
-fn enlarge(source: impl AsFd, size: usize) {
+/// Enlarges `source` if it is a small pipe with writers that do not depend on its capacity: for bytes that go to `sink`,
+/// or into much memory. Otherwise reading is only slower.
+pub fn enlarge(source: impl AsFd, sink: Option<BorrowedFd<'_>>) {
+    let size = sink.map_or(ROOMIER, room);
     let Ok(Some(pipe)) = linux::pipe::of(&source) else {
         return;
     };
