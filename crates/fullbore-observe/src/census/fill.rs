@@ -185,6 +185,10 @@ mod tests {
         assert_eq!((seen.no_slot_is_free, seen.is_full()), (None, false));
         assert!(seen.with_writer_asleep().is_full());
         drop(reader);
+        // The child of a test that forks at this moment has a copy, until it executes its program.
+        while !fullbore_linux::is_closed(writer.as_fd()).unwrap() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         assert_eq!(Fill::at(&writer).unwrap().no_slot_is_free, None);
     }
 }
