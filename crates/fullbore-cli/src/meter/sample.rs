@@ -96,12 +96,21 @@ mod tests {
     fn what_is_over_or_no_pipe_is_not_judged() {
         let Pipe { reader, writer } = Pipe::new().unwrap();
         drop(writer);
+        wait_until_closed(reader.as_fd());
         let null = std::fs::File::open("/dev/null").unwrap();
         let ended = sample(Some(reader.as_fd()), Some(null.as_fd()), true);
         assert_eq!((ended.before_empty, ended.after_full), (UNSEEN, UNSEEN));
         assert_eq!(ended.held, SO);
         let Pipe { reader, writer } = Pipe::new().unwrap();
         drop(reader);
+        wait_until_closed(writer.as_fd());
         assert_eq!(sample(None, Some(writer.as_fd()), false).after_full, UNSEEN);
+    }
+
+    /// The child of a test that forks at this moment has a copy of the other end, until it executes its program.
+    fn wait_until_closed(end: BorrowedFd<'_>) {
+        while !fullbore_linux::is_closed(end).unwrap() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 }
