@@ -57,7 +57,7 @@ pub struct Waiter {
     pub wait: Wait,
     /// Whether [`Wait::Block`] looks for up to 50 µs before a call that would sleep, and [`Wait::Poll`] before poll(2),
     /// as long as recent looks have saved sleeps; never on one CPU. Before poll(2) for room in a pipe, whether it rests
-    /// while the reader reads about a tenth of it, as long as rests have saved wake-ups.
+    /// while the reader reads up to a quarter of it, as long as rests have saved wake-ups.
     pub looks: bool,
     /// Whether the number of bytes that have arrived is known also during a wait: no call into a pipe or a socket sleeps
     /// after it has moved some of its bytes, except where another process takes the room that it was found to have.

@@ -1,7 +1,8 @@
 //! Resting while a pipe is full. poll(2) returns, and write(2) goes on, at each read(2) of the reader, often for 32 KiB:
 //! waking the writer for each costs more CPU time than moving these bytes, on both sides. After a rest of about the time
-//! in which the reader reads a tenth of the pipe, the writer fills it again at once. Each rest teaches the length of the
-//! next one, so a steady reader never waits for that, and who looks at the pipe still sees that it is full.
+//! in which the reader reads an eighth to a quarter of the pipe, the writer fills it again at once. Each rest teaches the
+//! length of the next one, so a steady reader never waits for that, and who looks at the pipe still sees that it is nearly
+//! full.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -65,9 +66,9 @@ impl Rest {
     /// Learns from a rest in which the pipe went from `before` bytes to `left`, and returns whether any were read.
     fn learn(&mut self, capacity: usize, before: usize, left: usize) -> bool {
         let read = before.saturating_sub(left);
-        let (few, many) = (read < capacity / 16, read > capacity / 8);
+        let (few, many) = (read < capacity / 8, read > capacity / 4);
         // The reader is too fast, or poll(2) would hardly have returned more often.
-        if read > capacity / 16 * 3 && self.length == LEAST || few && self.length == MOST {
+        if read > capacity / 8 * 3 && self.length == LEAST || few && self.length == MOST {
             self.skip = self.back_off;
             self.back_off = (self.back_off * 2).min(BACK_OFF.1);
             self.length = LEAST;
@@ -115,13 +116,10 @@ mod tests {
         for rate in [40_000, 100_000, 500_000, 1_000_000, 3_000_000] {
             let (left, waits) = reads_at(rate, &mut Rest::default());
             assert_eq!(left.len() as u32, waits, "{rate}");
-            assert!(
-                left.iter().all(|&left| left >= CAPACITY / 16 * 13),
-                "{rate}"
-            );
+            assert!(left.iter().all(|&left| left >= CAPACITY / 4 * 3), "{rate}");
             let learned = &left[10..];
             assert!(
-                learned.iter().all(|&left| left <= CAPACITY / 16 * 15),
+                learned.iter().all(|&left| left <= CAPACITY / 8 * 7),
                 "{rate}"
             );
         }
@@ -141,7 +139,7 @@ mod tests {
         reads_at(100_000, &mut rest);
         let (left, _) = reads_at(2_000_000, &mut rest);
         assert_eq!(left[0], 0);
-        assert!(left[1..].iter().all(|&left| left >= CAPACITY / 16 * 13));
+        assert!(left[1..].iter().all(|&left| left >= CAPACITY / 4 * 3));
     }
 
     #[test]
