@@ -143,12 +143,13 @@ impl Calls {
             How::Message => rustix::net::recv(fd, &mut **buf, RecvFlags::DONTWAIT).map(|(n, _)| n),
             How::Plain | How::Looked | How::Relayed(_) => rustix::io::read(fd, &mut **buf),
         };
-        to_the_end_of(fd, may_hang_up, || {
+        let answer = to_the_end_of(fd, may_hang_up, || {
             self.waiter.until_ready(fd, Ready::ToRead, || match plain {
                 true => rustix::io::read(fd, &mut *buf),
                 false => without_waiting(no_wait, fd, ready, &mut *buf, call),
             })
-        })
+        });
+        self.waiter.note(answer)
     }
 
     /// Calls read(2) once without waiting, whatever the [`Wait`], and returns the number of bytes read. Fails with
@@ -176,7 +177,7 @@ impl Calls {
         }
         let answer = self.write_as_it_waits(fd, buf);
         self.waiter.wait = wait;
-        answer
+        self.waiter.note(answer)
     }
 
     fn write_as_it_waits(&mut self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize, Errno> {
@@ -237,14 +238,15 @@ impl Calls {
         let flags = self.splice_flags(flags);
         let waited_for = ready.side(source, sink);
         let splice = || rustix::pipe::splice(source, None, sink, None, len, flags);
-        to_the_end_of(source, false, || {
+        let answer = to_the_end_of(source, false, || {
             match flags.contains(SpliceFlags::NONBLOCK) {
                 true => {
                     (self.waiter).by_poll(|waiter| waiter.until_ready(waited_for, ready, splice))
                 }
                 false => self.waiter.until_ready(waited_for, ready, splice),
             }
-        })
+        });
+        self.waiter.note(answer)
     }
 
     /// Calls tee(2), which duplicates the bytes in the pipe `source` into the pipe `sink`, and
@@ -293,10 +295,11 @@ impl Calls {
             // SAFETY: the caller guarantees the pages and the direction of the pipe.
             unsafe { rustix::pipe::vmsplice(sink, &[slice], flags) }
         };
-        match rests {
+        let answer = match rests {
             true => (self.waiter).by_poll(|waiter| waiter.until_ready(sink, Ready::ToWrite, call)),
             false => self.waiter.until_ready(sink, Ready::ToWrite, call),
-        }
+        };
+        self.waiter.note(answer)
     }
 
     /// Returns whether to make the plain call: it may wait, or never waits on `fd`.

@@ -12,6 +12,7 @@
 //! | [`messages`] | reads from sources that may preserve message boundaries |
 //! | [`wait`] | how to wait while a pipe is full or empty |
 //! | [`pipe`] | pipes: capacity, slots, queued bytes, identity |
+//! | [`choice`] | which of two ways moves a stream faster |
 //! | [`place`] | where the next bytes of a file are, beside processes that share its position |
 //! | [`pages`] | page-aligned memory |
 //! | [`Geometry`] | sizes of memory and pipes for the machine and the memory cgroup |
@@ -25,6 +26,7 @@ mod aligned;
 #[allow(unsafe_code)]
 mod calls;
 mod cgroup;
+pub mod choice;
 mod errno;
 pub mod error;
 mod geometry;

@@ -54,7 +54,6 @@
 #![deny(unsafe_code)]
 
 pub mod buffer;
-mod choice;
 pub mod consumer;
 mod failure;
 mod fresh;

@@ -2,10 +2,14 @@
 //!
 //! Waking a sleeping task on an idle CPU costs far more than copying a chunk. So a wait looks with poll(2) for a short
 //! time before the call that would sleep. Whether this pays is learned from each look of this transfer: if too few of
-//! them find something in time, they become rare. It never looks on one CPU, where the peer cannot run meanwhile, nor
-//! for a while after it noticed that other programs want its CPU.
+//! them find something in time, they become rare. Whether they make a long stream faster shows from time to time: where
+//! waking costs little, who is woken finds more at once than who looks, and spends less on waiting for the pipe's lock. It
+//! never looks on one CPU, where the peer cannot run meanwhile, nor for a while after it noticed that other programs want
+//! its CPU.
 
 use std::time::{Duration, Instant};
+
+use crate::choice::{Choice, Trials};
 
 /// Waits before the first look: a few bytes need no more system calls than without it.
 const FIRST: u32 = 8;
@@ -32,6 +36,15 @@ const RAREST: u32 = 512;
 /// Waits that were ready at once until the next one is not looked at.
 const READY: u32 = 32;
 
+/// When to find out whether looking is faster than sleeping. Bytes count once for each call that moves them. The first
+/// trial comes after a long stream has got larger pipes and pages, or not.
+const LOOKING: Trials = Trials {
+    from: 80 << 20,
+    each: 8 << 20,
+    period: 1 << 30,
+    within: 61,
+};
+
 /// Learns from the looks of one side.
 #[derive(Debug, Clone)]
 pub(super) struct Look {
@@ -47,6 +60,8 @@ pub(super) struct Look {
     not_before: Option<Instant>,
     /// Whether the peer can run meanwhile, once known.
     has_cpus: Option<bool>,
+    /// Whether looking, the second way, makes the stream faster.
+    choice: Choice,
 }
 
 impl Default for Look {
@@ -58,6 +73,7 @@ impl Default for Look {
             ready: 0,
             not_before: None,
             has_cpus: None,
+            choice: Choice::new(&LOOKING, true),
         }
     }
 }
@@ -66,11 +82,19 @@ impl Look {
     /// Looks until `is_ready`, or for as long as it is likely to pay, and returns whether it was ready in time; `None`
     /// if it has not looked.
     pub(super) fn look(&mut self, is_ready: impl FnMut() -> bool) -> Option<bool> {
+        if !self.choice.takes_second() {
+            return None;
+        }
         if self.skip > 0 {
             self.skip -= 1;
             return None;
         }
         self.look_now(is_ready)
+    }
+
+    /// Records that a call has moved so many bytes.
+    pub(super) fn moved(&mut self, bytes: usize) {
+        self.choice.moved(bytes);
     }
 
     fn look_now(&mut self, mut is_ready: impl FnMut() -> bool) -> Option<bool> {
@@ -146,6 +170,17 @@ mod tests {
     fn on_one_cpu_it_never_looks() {
         let mut look = Look {
             has_cpus: Some(false),
+            ..ready_to_look()
+        };
+        for _ in 0..1000 {
+            assert_eq!(look.look(|| panic!("looked")), None);
+        }
+    }
+
+    #[test]
+    fn where_sleeping_is_as_fast_it_does_not_look() {
+        let mut look = Look {
+            choice: Choice::new(&LOOKING, false),
             ..ready_to_look()
         };
         for _ in 0..1000 {

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use super::ends::Ends;
 use super::options::BufferOptions;
-use crate::choice::Once;
 use crate::kind::Kind;
 use crate::memory;
 use crate::outlet::Outlet;
+use crate::store::Once;
 use crate::store::{Emptier, Step};
 use crate::tee::{Dropped, OnError, Policy, SinkReport};
 use fullbore_linux::{Error, Pace};

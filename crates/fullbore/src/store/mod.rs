@@ -6,6 +6,7 @@
 
 mod gate;
 mod level;
+mod once;
 mod state;
 
 use std::os::fd::BorrowedFd;
@@ -15,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::choice::Once;
 use crate::memory::{Geometry, Memory};
 use crate::outlet::{BY_REFERENCE_FROM, Outlet, Sent};
 use fullbore_linux as linux;
 use fullbore_linux::{Error, Pages, Result};
 pub use gate::Gate;
 pub use level::{Level, Waits};
+pub(crate) use once::Once;
 use state::{Next, State};
 
 /// The number of slots that memory is divided into if it is too small for huge pages.
