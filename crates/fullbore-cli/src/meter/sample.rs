@@ -27,7 +27,8 @@ pub fn sample(input: Option<BorrowedFd<'_>>, output: Option<BorrowedFd<'_>>, hel
         // A pipe without a reader is neither full nor empty.
         if !ready.contains(PollFlags::ERR) {
             let fill = Fill::at(output).unwrap_or(Fill::of_bytes(0, 0));
-            let has_no_room = !ready.contains(PollFlags::OUT) || fill.is_full();
+            // While meter rests, the reader makes some room.
+            let has_no_room = !ready.contains(PollFlags::OUT) || fill.is_nearly_full();
             seen.after_full.note(has_no_room);
             seen.after_empty.note(fill.is_empty());
         }
@@ -90,6 +91,16 @@ mod tests {
         assert_eq!(seen(&before, &after).after_full, SO, "one byte in one slot");
         rustix::io::read(&after.reader, &mut vec![0; slots * 4096]).unwrap();
         assert_eq!(seen(&before, &after).after_full, NOT_SO);
+    }
+
+    #[test]
+    fn a_pipe_with_a_quarter_of_its_room_left_counts_as_full() {
+        for (eighths, expected) in [(4, NOT_SO), (6, SO)] {
+            let (before, after) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+            let capacity = fcntl_setpipe_size(&after.writer, 1 << 15).unwrap();
+            rustix::io::write(&after.writer, &vec![0; capacity / 8 * eighths]).unwrap();
+            assert_eq!(seen(&before, &after).after_full, expected, "{eighths}");
+        }
     }
 
     #[test]
