@@ -115,6 +115,14 @@ impl Calls {
         };
     }
 
+    /// Tells the waiter what a call has moved.
+    fn noted(&mut self, answer: Result<usize, Errno>) -> Result<usize, Errno> {
+        if let Ok(bytes) = answer {
+            self.waiter.moved(bytes);
+        }
+        answer
+    }
+
     /// Counts calls that were not made through this object.
     pub fn also_made(&mut self, calls: u64) {
         self.made += calls;
@@ -149,7 +157,7 @@ impl Calls {
                 false => without_waiting(no_wait, fd, ready, &mut *buf, call),
             })
         });
-        self.waiter.note(answer)
+        self.noted(answer)
     }
 
     /// Calls read(2) once without waiting, whatever the [`Wait`], and returns the number of bytes read. Fails with
@@ -177,7 +185,7 @@ impl Calls {
         }
         let answer = self.write_as_it_waits(fd, buf);
         self.waiter.wait = wait;
-        self.waiter.note(answer)
+        self.noted(answer)
     }
 
     fn write_as_it_waits(&mut self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize, Errno> {
@@ -246,7 +254,7 @@ impl Calls {
                 false => self.waiter.until_ready(waited_for, ready, splice),
             }
         });
-        self.waiter.note(answer)
+        self.noted(answer)
     }
 
     /// Calls tee(2), which duplicates the bytes in the pipe `source` into the pipe `sink`, and
@@ -264,7 +272,8 @@ impl Calls {
         self.made += 1;
         let waited_for = ready.side(source, sink);
         let tee = || rustix::pipe::tee(source, sink, len, SpliceFlags::NONBLOCK);
-        (self.waiter).by_poll(|waiter| waiter.until_ready(waited_for, ready, tee))
+        let answer = (self.waiter).by_poll(|waiter| waiter.until_ready(waited_for, ready, tee));
+        self.noted(answer)
     }
 
     /// Calls vmsplice(2), which puts *references* to the pages of `bytes` into the pipe `sink`, and
@@ -299,7 +308,7 @@ impl Calls {
             true => (self.waiter).by_poll(|waiter| waiter.until_ready(sink, Ready::ToWrite, call)),
             false => self.waiter.until_ready(sink, Ready::ToWrite, call),
         };
-        self.waiter.note(answer)
+        self.noted(answer)
     }
 
     /// Returns whether to make the plain call: it may wait, or never waits on `fd`.

@@ -77,6 +77,7 @@ impl Splice<'_> {
         waiter.slow = began.is_some_and(|began| began.elapsed() >= SLOW);
         match done {
             Ok(Outcome::Moved(n)) => {
+                waiter.moved(n);
                 // A signal may have ended the call, and the rest could wait forever.
                 if self.ends.1 == End::Socket && n < tried.get() {
                     waiter.note_short(self.sink);

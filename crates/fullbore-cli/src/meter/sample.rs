@@ -97,7 +97,7 @@ mod tests {
     fn a_pipe_with_a_quarter_of_its_room_left_counts_as_full() {
         for (eighths, expected) in [(4, NOT_SO), (6, SO)] {
             let (before, after) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-            let capacity = fcntl_setpipe_size(&after.writer, 1 << 15).unwrap();
+            let capacity = rustix::pipe::fcntl_getpipe_size(&after.writer).unwrap();
             rustix::io::write(&after.writer, &vec![0; capacity / 8 * eighths]).unwrap();
             assert_eq!(seen(&before, &after).after_full, expected, "{eighths}");
         }

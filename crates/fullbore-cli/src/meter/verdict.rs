@@ -25,7 +25,7 @@ pub struct Share {
 pub struct Seen {
     /// The input pipe was empty. There are no samples if the input is not a pipe.
     pub before_empty: Share,
-    /// The output pipe was full. There are no samples if the output is not a pipe.
+    /// The output pipe was full or nearly so. There are no samples if the output is not a pipe.
     pub after_full: Share,
     /// The output pipe was empty.
     pub after_empty: Share,

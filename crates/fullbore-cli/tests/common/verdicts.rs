@@ -193,6 +193,7 @@ fn cases(dir: &Path, part: usize) -> Vec<Case> {
     add("a shell that starts many", "seq 300 | while read -r n; do expr $n + 1; done | wc -l".into(), Stage(2), "1M", 0);
     add("splicing middle", format!("{} | {FULLBORE} copy - | {work} 0 4 > /dev/null", zeros(250)), Stage(3), "1M", 250);
     add("splicing middle", format!("{work} 0 4 < /dev/zero | head -c 15M | {FULLBORE} copy - | wc -c"), Stage(1), "1M", 0);
+    add("few bytes that are much work", "for i in $(seq 200); do sleep .01; echo $i; done | while read -r n; do sleep .03; done".into(), Stage(2), "1M", 0);
     add("behind a stage that rests", format!("{} | {FULLBORE} copy | {work} 40000 0 > /dev/null", zeros(1200 / part)), Stage(3), "1M", 1200 / part);
     add("splicing ends", format!("{FULLBORE} write --way fresh --bytes-to-pipe 16M | {work} 0 4 | {FULLBORE} read --read-with-splice --bytes-to-pipe 16M"), Stage(2), "1M", 256);
     add("a reader that never sleeps", format!("{} | {work} 0 4 | {FULLBORE} read --busy-loop --bytes-to-pipe 16M", zeros(256)), Stage(2), "1M", 256);

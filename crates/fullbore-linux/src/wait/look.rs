@@ -121,6 +121,8 @@ impl Look {
             let elapsed = began.elapsed();
             if elapsed > MOST + PREEMPTED {
                 self.not_before = Some(began + elapsed + BUSY);
+                // A trial would find no difference meanwhile.
+                self.choice.postpone(true);
             }
             if found || elapsed >= MOST {
                 self.note(elapsed < SHORT);

@@ -56,8 +56,9 @@ pub struct Waiter {
     /// How to wait.
     pub wait: Wait,
     /// Whether [`Wait::Block`] looks for up to 50 µs before a call that would sleep, and [`Wait::Poll`] before poll(2),
-    /// as long as recent looks have saved sleeps, and a long stream is faster by them; never on one CPU. Before poll(2) for room in a pipe, whether it rests
-    /// while the reader reads up to a quarter of it, as long as rests have saved wake-ups.
+    /// as long as recent looks have saved sleeps, and a long stream is faster by them; never on one CPU. Before poll(2)
+    /// for room in a pipe, whether it rests while the reader reads up to a quarter of it, as long as rests have saved
+    /// wake-ups.
     pub looks: bool,
     /// Whether the number of bytes that have arrived is known also during a wait: no call into a pipe or a socket sleeps
     /// after it has moved some of its bytes, except where another process takes the room that it was found to have.
@@ -282,13 +283,11 @@ impl Waiter {
         self.until_ready_unseen(fd, ready, call)
     }
 
-    /// Learns from what a call has moved whether looks make the stream faster.
-    pub fn note(&mut self, answer: Result<usize, Errno>) -> Result<usize, Errno> {
-        match answer {
-            Ok(bytes) if self.looks => self.look.moved(bytes),
-            _ => {}
+    /// Learns from the bytes that a call has moved whether looks make the stream faster.
+    pub fn moved(&mut self, bytes: usize) {
+        if self.looks {
+            self.look.moved(bytes);
         }
-        answer
     }
 
     /// Looks as the next call on `fd` would, instead of that call, and returns whether `fd` is ready.

@@ -68,7 +68,9 @@ impl Rest {
         let read = before.saturating_sub(left);
         let (few, many) = (read < capacity / 8, read > capacity / 4);
         // The reader is too fast, or poll(2) would hardly have returned more often.
-        if read > capacity / 8 * 3 && self.length == LEAST || few && self.length == MOST {
+        if read > capacity / 8 * 3 && self.length == LEAST
+            || read < capacity / 16 && self.length == MOST
+        {
             self.skip = self.back_off;
             self.back_off = (self.back_off * 2).min(BACK_OFF.1);
             self.length = LEAST;

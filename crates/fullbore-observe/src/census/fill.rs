@@ -80,11 +80,6 @@ impl Fill {
         self.is_full() || self.share() >= 0.625
     }
 
-    /// Returns whether it has little in it, so that its writer is behind.
-    pub fn is_nearly_empty(self) -> bool {
-        self.share() <= 0.375
-    }
-
     /// Returns how full it is, from 0 to 1. It is 1 if no slot is free. With large pages a pipe can hold more bytes than
     /// its capacity.
     pub fn share(self) -> f64 {

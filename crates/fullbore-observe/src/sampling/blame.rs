@@ -3,8 +3,8 @@
 //!
 //! A stage that waits is not slow; the stage that it waits for is, or the one that this stage waits
 //! for in turn. A stage that works is held back by the stage before it while the pipe between them
-//! is nearly empty, and by the stage after it while the pipe between them is nearly full, because it will soon
-//! have to wait.
+//! is empty, and by the stage after it while the pipe between them is nearly full, because it will soon
+//! have to wait. Few bytes in a pipe are no sign of a slow writer: they may be the names of files, and work for hours.
 
 use crate::census::fill::Fill;
 use crate::sampling::moment::Moment;
@@ -82,7 +82,7 @@ impl Pipeline<'_> {
         match (self.moments[at], way) {
             (Moment::Both, _) | (Moment::Input, Way::Up) | (Moment::Output, Way::Down) => true,
             (Moment::Active | Moment::Elsewhere(_), Way::Up) => {
-                at > 0 && self.pipe(at - 1).is_some_and(Fill::is_nearly_empty)
+                at > 0 && self.pipe(at - 1).is_some_and(Fill::is_empty)
             }
             (Moment::Active | Moment::Elsewhere(_), Way::Down) => {
                 self.pipe(at).is_some_and(Fill::is_nearly_full)
@@ -137,7 +137,7 @@ mod tests {
             (">9A0<", &[1]), ("A0<0<", &[0]), (">9>9A", &[2]), (">9>9A0<0<", &[2]),
             // Two stages work: the pipe between them decides.
             ("A0A", &[0]), ("A9A", &[1]), ("A5A", &[0, 1]), ("A?A", &[0, 1]),
-            ("A3A", &[0]), ("A6A", &[1]), ("A4A", &[0, 1]), ("A9A6A", &[2]), ("E6A", &[1]),
+            ("A3A", &[0, 1]), ("A6A", &[1]), ("A4A", &[0, 1]), ("A9A6A", &[2]), ("E6A", &[1]),
             ("A0A0A", &[0]), ("A9A9A", &[2]), ("A9A0A", &[1]), ("A0A9A", &[0, 2]), ("A5A5A", &[0, 1, 2]),
             // A stage that keeps no other waiting is not blamed.
             ("A0<5A", &[0]), ("A5>9A", &[2]), ("A5A0<", &[1]), (">9A5A", &[1]),

@@ -199,11 +199,11 @@ impl Heard {
         self.output.is_some_and(|pipe| pipe.is(Fill::is_full))
     }
 
-    /// Returns whether its reader is behind, and its writer is not: a stage that sleeps then although its output has room,
-    /// rests until that has more.
-    fn rests(&self) -> bool {
-        let is = |pipe: Option<AdjacentPipe>, state| pipe.is_some_and(|pipe| pipe.is(state));
-        is(self.output, Fill::is_nearly_full) && !is(self.input, Fill::is_nearly_empty)
+    /// Returns whether its output has little room: a stage that sleeps then although it could write, rests until there is
+    /// more.
+    fn is_nearly_full(&self) -> bool {
+        let output = self.output;
+        output.is_some_and(|pipe| pipe.is(Fill::is_nearly_full))
     }
 
     /// Returns what the stage does as a whole. A stage that waits for one of several things waits for its
@@ -219,7 +219,7 @@ impl Heard {
             (false, true) => Moment::Output,
             _ if for_several && self.is_full() => Moment::Output,
             _ if for_several && self.is_empty() => Moment::Input,
-            _ if for_several && self.rests() => Moment::Output,
+            _ if for_several && self.is_nearly_full() => Moment::Output,
             _ => Moment::Elsewhere(self.causes().next().unwrap_or(Cause::Unknown)),
         }
     }
@@ -379,7 +379,7 @@ mod tests {
             // The pipes decide.
             (&[any], 0, 0, Input), (&[any], 0, 40, Input), (&[any], 40, 80, Output), (&[any], 0, 80, Output),
             (&[waits(On::LockOrTimer)], 0, 80, Elsewhere(Cause::Unknown)), (&[lock, waits(On::LockOrTimer)], 0, 0, Elsewhere(Cause::Unknown)),
-            (&[any], 40, 50, Output), (&[any], 80, 50, Output), (&[any], 30, 50, Elsewhere(Cause::Several)), (&[waits(On::Timer)], 40, 50, Elsewhere(Cause::Timer)),
+            (&[any], 40, 50, Output), (&[any], 80, 50, Output), (&[any], 10, 50, Output), (&[any], 0, 50, Input), (&[waits(On::Timer)], 40, 50, Elsewhere(Cause::Timer)),
             (&[any], 40, 40, Elsewhere(Cause::Several)), (&[any, lock], 40, 40, Elsewhere(Cause::Several)),
             (&[waits(On::Unknown)], 0, 40, Input), (&[waits(On::Unknown)], 40, 80, Output), (&[waits(On::Unknown)], 40, 40, Elsewhere(Cause::Unknown)),
             (&[waits(On::Read(Object::SomePipe))], 0, 40, Input), (&[waits(On::Read(Object::SomePipe))], 40, 40, Elsewhere(Cause::OtherPipe)),

@@ -54,6 +54,7 @@ impl Splitting<'_> {
                     self.state.nap.was_not_vain();
                     self.state.stage.filled(n);
                     self.state.taken += n as u64;
+                    self.state.waiter.moved(n);
                 }
                 (Outcome::End, _) => return Ok(EndReason::AtEnd),
                 (_, Some(stopped)) => return Ok(stopped.into()),

@@ -95,6 +95,7 @@ fn sendfile(
     });
     waiter.slow = began.elapsed() >= SLOW;
     if let Ok(n @ 1..) = sent {
+        waiter.moved(n);
         let next = || from.map_or_else(|| position(ends.source), |from| from + n as u64);
         let may_be_cut = n < most && waiter.is_cut_short_by_signals(ends.sink);
         // A short count at the end of a file is not a signal.
