@@ -48,6 +48,8 @@ impl Relay {
             self.0 = None;
         }
         match sent {
+            // The pipe held bytes, so a 0 is a refusal, too (outcome.rs).
+            Ok(0) => plain(),
             Err(errno) if is_refusal(errno) => plain(),
             sent => sent,
         }

@@ -79,8 +79,6 @@ pub(crate) struct Outlet {
     /// Whether copies may go through a socket once pages are no longer given, and if so, the capacity that the pipe is
     /// grown to (`None` is the default).
     socket_for: Option<Option<usize>>,
-    /// Bytes that were sent as pages.
-    given: u64,
     /// How the last bytes were sent.
     pub(crate) last: Way,
     /// Whether the sink was grown, if it is a pipe.
@@ -128,7 +126,6 @@ impl Outlet {
             copies_all: false,
             through: Through::Nothing,
             socket_for: None,
-            given: 0,
             last: Way::Copy,
             roomy: false,
             longest: usize::MAX,
@@ -262,10 +259,10 @@ impl Outlet {
             // checked that this is the write end of a pipe, and no other code can redirect the descriptor.
             let answer = unsafe { self.calls.vmsplice(pipe, bytes, SpliceFlags::empty()) };
             match answer {
-                Ok(0) => return Err(("vmsplice", Errno::IO)),
-                Ok(n) => return Ok(self.gave(n)),
-                // The kernel refuses before the first page.
-                Err(errno) if linux::is_refusal(errno) && self.given == 0 => self.copy_only(),
+                Ok(n @ 1..) => return Ok(self.gave(n)),
+                // write(2) either works, or returns the reason why not.
+                Ok(_) => self.copy_only(),
+                Err(errno) if linux::is_refusal(errno) => self.copy_only(),
                 Err(errno) => return Err(("vmsplice", errno)),
             }
         }
@@ -332,7 +329,6 @@ impl Outlet {
     }
 
     fn gave(&mut self, n: usize) -> Sent {
-        self.given += n as u64;
         self.last = Way::Fresh;
         Sent::Given(n)
     }

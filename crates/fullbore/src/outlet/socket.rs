@@ -26,12 +26,7 @@ pub(super) enum Through {
     /// Through a socket that is created once there are enough bytes.
     NewSocket,
     /// Through this socket, which is empty between two calls.
-    Socket {
-        near: OwnedFd,
-        far: OwnedFd,
-        /// Whether bytes have ever arrived through it.
-        works: bool,
-    },
+    Socket { near: OwnedFd, far: OwnedFd },
     /// The next call returns this deferred error: the last one had sent some bytes before it.
     Failed(&'static str, Errno),
 }
@@ -92,7 +87,7 @@ impl Through {
         bytes: &[u8],
     ) -> Written {
         let queued = self.fill(calls, sink, bytes);
-        let (Through::Socket { far, works, .. }, 1..) = (&mut *self, queued) else {
+        let (Through::Socket { far, .. }, 1..) = (&*self, queued) else {
             *self = Through::Nothing;
             return directly(calls, sink, bytes);
         };
@@ -103,20 +98,20 @@ impl Through {
                 return Ok((sent, Way::Socket));
             }
             match calls.splice(far.as_fd(), sink, left, flags, Ready::ToWrite) {
-                Ok(n @ 1..) => {
-                    sent += n;
-                    *works = true;
-                }
-                answer => break answer.err().unwrap_or(Errno::IO),
+                // The socket holds bytes: write(2) either works, or returns the reason why not.
+                Ok(0) => break Errno::OPNOTSUPP,
+                Ok(n) => sent += n,
+                Err(errno) => break errno,
             }
         };
-        let is_refused = linux::is_refusal(errno) && !*works;
-        *self = Through::NewSocket;
+        let is_refused = linux::is_refusal(errno);
+        *self = match is_refused {
+            true => Through::Nothing,
+            false => Through::NewSocket,
+        };
         match (sent, calls.waiter.stopped()) {
-            (0, _) if is_refused => {
-                *self = Through::Nothing;
-                return directly(calls, sink, bytes);
-            }
+            (0, _) if is_refused => return directly(calls, sink, bytes),
+            (_, _) if is_refused => {}
             (0, _) => return Err(("splice", errno)),
             (_, None) => *self = Through::Failed("splice", errno),
             (_, Some(Stopped::Interrupted)) => calls.waiter.note_signal(),
@@ -138,8 +133,7 @@ impl Through {
                 Ok((linux::not_standard(near)?, linux::not_standard(far)?))
             });
             if let Ok((near, far)) = pair {
-                let works = false;
-                *self = Through::Socket { near, far, works };
+                *self = Through::Socket { near, far };
             }
         }
         let Through::Socket { near, .. } = self else {

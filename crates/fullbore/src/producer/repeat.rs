@@ -171,7 +171,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         let at = (self.sent % self.pattern as u64) as usize;
         if at == 0 {
             if let Err(errno) = self.fill_stage() {
-                return self.degrade_or_fail("tee", errno, most);
+                return self.degrade_or_fail("tee", Some(errno), most);
             }
         }
         let (sink, block) = (self.sink.as_fd(), &self.block);
@@ -203,12 +203,11 @@ impl<Fd: AsFd> Repeat<Fd> {
             }
         };
         match answer {
-            Ok(0) => Err(self.failed(operation, Errno::IO)),
-            Ok(n) => {
+            Ok(n @ 1..) => {
                 self.sent += n as u64;
                 Ok(n as u64)
             }
-            Err(errno) => self.degrade_or_fail(operation, errno, most),
+            nothing => self.degrade_or_fail(operation, nothing.err(), most),
         }
     }
 
@@ -227,15 +226,18 @@ impl<Fd: AsFd> Repeat<Fd> {
         Ok(())
     }
 
-    /// Falls back to a simpler way if this one is refused before the first byte.
-    fn degrade_or_fail(&mut self, operation: &'static str, errno: Errno, most: u64) -> Result<u64> {
-        let refused = linux::is_refusal(errno);
+    /// Falls back to a simpler way if this one is refused, or has moved nothing without an error.
+    fn degrade_or_fail(
+        &mut self,
+        operation: &'static str,
+        errno: Option<Errno>,
+        most: u64,
+    ) -> Result<u64> {
+        let refused = errno.is_none_or(linux::is_refusal);
         self.origin = match self.origin {
-            Origin::Master(_) | Origin::Staged { .. } if refused && self.sent == 0 => {
-                Origin::from_memory()
-            }
-            Origin::Memory if refused && self.sent == 0 => Origin::Copy,
-            _ => return Err(self.failed(operation, errno)),
+            Origin::Master(_) | Origin::Staged { .. } if refused => Origin::from_memory(),
+            Origin::Memory if refused => Origin::Copy,
+            _ => return Err(self.failed(operation, errno.unwrap_or(Errno::IO))),
         };
         self.send_some(most)
     }

@@ -212,7 +212,7 @@ fn written(fd: i32, slices: *const libc::iovec, count: i32, flags: u32) -> Resul
 }
 
 /// As [`judging`], but the verdict also gets the arguments of the call, and can return a number instead of making it.
-fn answering<T: Send>(
+pub fn answering<T: Send>(
     calls: &[libc::c_long],
     mut verdict: impl FnMut(usize, i32, [u64; 6]) -> Option<Result<i64, Errno>>,
     job: impl FnOnce() -> T + Send,

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::thread;
 
-use crate::common::calls::{MOVING, cutting_short, failing_once, refusing};
+use crate::common::calls::{MOVING, cutting_short, failing_once, moving_nothing_once, refusing};
 use crate::common::targets::stored;
 use crate::common::*;
 use fullbore::tee::Policy;
@@ -19,7 +19,7 @@ const LEN: usize = 300_003;
 /// Everything that moves bytes, from a source into a sink.
 type Engine = fn(&OwnedFd, &OwnedFd) -> Result<(), fullbore::Error>;
 
-const ENGINES: [(&str, Engine); 7] = [
+const ENGINES: [(&str, Engine); 8] = [
     ("transfer, snapshot", |source, sink| {
         TransferOptions::new()
             .open(source, sink)
@@ -51,6 +51,13 @@ const ENGINES: [(&str, Engine); 7] = [
     }),
     ("consumer and producer that copies", |source, sink| {
         let options = ProducerOptions::new().way(Way::Copy);
+        let (mut from, mut to) = (Consumer::new(source)?, options.open(sink)?);
+        pass_on(&mut from, &mut to)?;
+        to.finish().map(drop).map_err(|unfinished| unfinished.error)
+    }),
+    ("producer that copies and polls", |source, sink| {
+        let options = ProducerOptions::new().way(Way::Copy);
+        let options = options.wait(fullbore::Wait::Poll);
         let (mut from, mut to) = (Consumer::new(source)?, options.open(sink)?);
         pass_on(&mut from, &mut to)?;
         to.finish().map(drop).map_err(|unfinished| unfinished.error)
@@ -174,5 +181,29 @@ fn every_engine_delivers_the_stream_where_one_call_would_block_or_is_interrupted
                 failing_once(&waiting, nth, errno, job).is_some()
             });
         }
+    }
+}
+
+/// Only read(2) shows the end. A 0 of another call may have another reason, and write(2) says which.
+#[test]
+fn every_engine_delivers_the_stream_where_one_call_moves_nothing() {
+    let _watch = watch("every_engine_delivers_the_stream_where_one_call_moves_nothing");
+    let calls = [
+        libc::SYS_splice,
+        libc::SYS_tee,
+        libc::SYS_vmsplice,
+        libc::SYS_sendfile,
+        libc::SYS_copy_file_range,
+    ];
+    let flagged = [libc::SYS_preadv2, libc::SYS_pwritev2];
+    for nth in [1, 2, 3, 5] {
+        every_engine(&format!("{nth}th call, 0"), |_, job| {
+            moving_nothing_once(&calls, nth, job).is_some()
+        });
+        // A nonblocking writer splices, too.
+        every_engine(&format!("{nth}th call, 0, no RWF_NOWAIT"), |_, job| {
+            let without = || moving_nothing_once(&calls, nth, job).is_some();
+            refusing(&flagged, Errno::OPNOTSUPP, without).unwrap_or(false)
+        });
     }
 }
