@@ -22,8 +22,8 @@ pub enum Way {
     /// when they were sent, whatever it does with them. A transfer reads into such pages, and gives them to a pipe, or
     /// through a private pipe to a Unix socket.
     ///
-    /// If the kernel refuses vmsplice(2), which it does before the first byte, or copies the bytes in it, they are sent
-    /// by [`Socket`](Self::Socket) instead, as [`Producer::report`](crate::Producer::report) shows.
+    /// If the kernel refuses vmsplice(2), or copies the bytes in it, they are sent by [`Socket`](Self::Socket) instead,
+    /// as [`Producer::report`](crate::Producer::report) shows.
     Fresh,
     /// vmsplice(2) sends pages into a pipe, which are reused once the number of queued bytes proves that the pipe no
     /// longer refers to them, even if a process resizes it. The fallbacks are those of [`Fresh`](Self::Fresh).

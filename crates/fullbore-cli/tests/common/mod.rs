@@ -436,6 +436,24 @@ pub fn children(parent: u32) -> Vec<(Pid, Vec<String>)> {
         .collect()
 }
 
+/// Kills a process, and then its children. It is stopped first, because it may be about to start one.
+pub fn kill_with_children(parent: Pid) {
+    let number = parent.as_raw_nonzero().get() as u32;
+    wait_for("the stop", || {
+        let _ = kill_process(parent, Signal::STOP);
+        (!matches!(state(number), Some('R' | 'S' | 'D'))).then_some(())
+    });
+    let below = children(number);
+    if is_running(parent) {
+        for pid in [parent]
+            .into_iter()
+            .chain(below.iter().map(|&(pid, _)| pid))
+        {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
 /// Returns the process of `run --whole` between the first one and the one that starts the stages, and the latter.
 pub fn holder_and_runner(keeper: u32) -> Option<(Pid, Pid)> {
     let (holder, _) = children(keeper).pop()?;

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use crate::common::users::ForEverybody;
 use crate::common::{
     FULLBORE, children, copy_program, finish, fullbore, holder_and_runner, is_root, is_running,
-    output_of, said, start, state, under_load, wait_for,
+    kill_with_children, output_of, said, start, under_load, wait_for,
 };
 
 #[test]
@@ -235,23 +235,11 @@ fn under_load_no_stage_sees_an_end_whatever_ends_run() {
     }
 }
 
-/// Kills the stages that belong to root: each shell, and then its child.
+/// Kills the stages that belong to root.
 fn end_roots(directory: &Path) {
     let roots = fs::read_to_string(directory.join("roots")).unwrap_or_default();
-    for root in roots.lines().filter_map(|pid| pid.parse::<i32>().ok()) {
-        let root = Pid::from_raw(root).unwrap();
-        let number = root.as_raw_nonzero().get() as u32;
-        // It may be about to start its child.
-        wait_for("the stop", || {
-            kill(root, Signal::STOP);
-            (!matches!(state(number), Some('R' | 'S' | 'D'))).then_some(())
-        });
-        let below = children(number);
-        if is_running(root) {
-            kill(root, Signal::KILL);
-            below.iter().for_each(|&(pid, _)| kill(pid, Signal::KILL));
-        }
-    }
+    let pids = roots.lines().filter_map(|pid| pid.parse::<i32>().ok());
+    pids.filter_map(Pid::from_raw).for_each(kill_with_children);
 }
 
 /// Makes setpriv(1) with the set-user-ID bit, which is what sudo is. Returns whether that works here.

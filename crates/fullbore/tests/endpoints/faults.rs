@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::calls::{answering, failing_once, judging, moving_nothing_once, refusing, refusing_some};
+use crate::common::calls::{
+    answering, failing_once, judging, moving_nothing_once, refusing, refusing_some,
+};
 use crate::common::*;
 use fullbore::{
     Cancel, Consumer, ConsumerOptions, Error, Pipe, Producer, ProducerOptions, ProducerReport,
@@ -174,9 +176,11 @@ impl Case {
         let reading = Reader::Quick.spawn(pipe.reader, (self.checker)());
         let options = options.chunk(64 * 1024);
         let sender = (self.make)(options, pipe.writer);
-        let outcome = answering(self.calls, |nth, _, _| answer(nth), || {
-            sender.send_all(BYTES)
-        });
+        let outcome = answering(
+            self.calls,
+            |nth, _, _| answer(nth),
+            || sender.send_all(BYTES),
+        );
         let read = reading.join().unwrap();
         outcome.map(|outcome| (outcome, read))
     }

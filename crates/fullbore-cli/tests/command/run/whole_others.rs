@@ -17,8 +17,8 @@ use crate::common::refusing::{call, refusing, under};
 use crate::common::users::{ForEverybody, with_usual_signals};
 use crate::common::{
     FULLBORE, assert_code, assert_quiet_success, children, copy_program, finish, fullbore,
-    holder_and_runner, is_root, is_running, output_of, run_without, said, start, state, stderr,
-    stdout, wait_for,
+    holder_and_runner, is_root, is_running, kill_with_children, output_of, run_without, said,
+    start, state, stderr, stdout, wait_for,
 };
 
 /// What stages run, as files, so that no line needs more than one kind of quotes.
@@ -249,12 +249,7 @@ fn ends_without_an_end(open: &Open, name: &str, line: &str, by: By) {
     assert!(may_have_ended || is_running(root), "{what}");
     if is_running(root) {
         open.assert_nothing_seen(&what);
-        // As root: the parent first.
-        let below = children(pid);
-        let _ = kill_process(root, Signal::TERM);
-        below.iter().for_each(|&(pid, _)| {
-            let _ = kill_process(pid, Signal::TERM);
-        });
+        kill_with_children(root);
     }
     wait_for("the end of the stage", || (!is_running(root)).then_some(()));
     if let Some((holder, _)) = known {
@@ -372,13 +367,7 @@ fn others_that_read_from_the_pipeline_see_its_end() {
                 (!is_running(above)).then_some(())
             });
         }
-        let below = children(pid as u32);
-        let all = [Pid::from_raw(pid).unwrap()]
-            .into_iter()
-            .chain(below.iter().map(|&(pid, _)| pid));
-        all.for_each(|pid| {
-            let _ = kill_process(pid, Signal::KILL);
-        });
+        kill_with_children(Pid::from_raw(pid).unwrap());
         wait_for("the end", || {
             fs::remove_file(open.path().join("outer")).ok()
         });
