@@ -280,8 +280,9 @@ fn tell_stopped(
         }
         if is_below_deaf {
             untold.insert(pid);
-        } else {
-            let _ = send(pid, signal);
+        } else if send(pid, signal).is_err() {
+            // It may be stopped, but not ended (SELinux).
+            deaf.insert(pid);
         }
     }
     // Children first: a shell with job control takes a child that it finds stopped for one to leave behind.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{
     Pid, Signal, WaitOptions, chdir, getpid, kill_process, set_child_subreaper, setsid, waitpid,
 };
@@ -170,15 +170,20 @@ fn hold(
     // No file system is kept busy.
     let _ = chdir("/");
     let said = hear_the_runner(&to_keeper, &mut to_runner, runner);
-    let status = waitpid(Some(runner), WaitOptions::empty());
-    let status = status.ok().flatten().map(|(_, status)| status.as_raw());
+    let waited = retry_on_intr(|| waitpid(Some(runner), WaitOptions::empty()));
+    // If its status is lost, it was no success.
+    let lost = Signal::KILL.as_raw();
+    let status = waited
+        .ok()
+        .flatten()
+        .map_or(lost, |(_, status)| status.as_raw());
     if ending::note_all_started(&said) {
         end_all(shelf, true, Signal::TERM, grace, ending::reap_all);
     }
     ending::reap_all();
     let ends = shelf.take_what_is_read(ending::has_children());
     let stays = !ends.is_empty() || !shelf.is_empty();
-    let mut answer = status.unwrap_or_default().to_ne_bytes().to_vec();
+    let mut answer = status.to_ne_bytes().to_vec();
     answer.push(stays.into());
     let _ = (&to_keeper).write_all(&answer);
     drop(to_keeper);

@@ -1191,6 +1191,19 @@ fn nothing_is_started_where_other_processes_cannot_be_waited_for() {
 }
 
 #[test]
+fn a_pipeline_whose_exit_code_is_lost_has_not_succeeded() {
+    use crate::common::refusing::{call, refusing, under};
+    use seccompiler::SeccompCmpOp::Eq;
+
+    // Only the process that holds the pipes waits without options.
+    let blocking: &[_] = &[(2, Eq, 0)];
+    let filter = refusing(&[(call::WAIT4, blocking)], rustix::io::Errno::PERM);
+    let mut command = fullbore("run --whole");
+    let output = finish(start(under(filter, command.arg("false | cat"))));
+    assert!(!output.status.success(), "{}", said(&output));
+}
+
+#[test]
 fn without_dev_null_a_line_runs_and_a_closed_stdin_is_said() {
     if let Some(output) = run_without("/dev", "run (echo)|(cat)") {
         assert_quiet_success(&output);
