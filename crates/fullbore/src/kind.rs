@@ -75,8 +75,7 @@ impl Kind {
             // /dev/null never blocks either.
             Kind::Regular | Kind::Block | Kind::Null => End::File,
             Kind::UnixStream | Kind::Tcp => End::Socket,
-            Kind::Char => End::Device,
-            Kind::Other => End::Other,
+            Kind::Char | Kind::Other => End::Other,
         }
     }
 

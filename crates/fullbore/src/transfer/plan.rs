@@ -44,7 +44,8 @@ pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [
         (Regular | Block,  Null,             _)         => &[SpliceThrough, Copy],
 
         // A page that is forwarded by reference can still be written to by the process that made it.
-        (_,                Pipe,             Snapshot)  => &[Fresh, Copy],
+        // From a device, splice(2) copies too. Only read(2) shows its end, and a terminal shows it only once.
+        (_,                Pipe,             Snapshot) | (Null | Char, Pipe, _) => &[Fresh, Copy],
         (_,                UnixStream,       Snapshot)  => &[Fresh, Copy],
         // From a pipe into a file, splice(2) copies too, but its writer waits for the pipe's lock meanwhile.
         (_,                _,                Snapshot)  => &[Copy],

@@ -1,6 +1,7 @@
 //! Every engine with every call that moves bytes refused, cut short, or failing once with `EAGAIN` or `EINTR`: what arrives
 //! is the stream.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::thread;
@@ -205,5 +206,20 @@ fn every_engine_delivers_the_stream_where_one_call_moves_nothing() {
             let without = || moving_nothing_once(&calls, nth, job).is_some();
             refusing(&flagged, Errno::OPNOTSUPP, without).unwrap_or(false)
         });
+    }
+}
+
+#[test]
+fn a_device_ends_only_where_read_says_so() {
+    let zero = File::open("/dev/zero").unwrap();
+    for nth in [1, 2] {
+        let pipe = Pipe::new().unwrap();
+        let options = TransferOptions::new().guarantee(Guarantee::Reference);
+        let mut transfer = options.limit(40_000).open(&zero, &pipe.writer);
+        let moved = moving_nothing_once(&[libc::SYS_splice], nth, || transfer.run());
+        let Some(report) = moved else {
+            return;
+        };
+        assert_eq!(report.unwrap().bytes, 40_000, "splice {nth}");
     }
 }
