@@ -223,7 +223,12 @@ def test_errors_name_the_file_that_failed(tmp_path: Path, pair: tuple[int, int])
     with pytest.raises(OSError) as not_open:
         fullbore.copy(pair[1], path)
     assert (not_open.value.errno, not_open.value.filename) == (errno.EBADF, pair[1])
-    path.write_bytes(b"x" * 100_000)
+    for move in (fullbore.copy, fullbore.tee):
+        with pytest.raises(IsADirectoryError) as folder:
+            move(tmp_path, path)
+        assert folder.value.filename == tmp_path
+    # No sink was emptied for a source that cannot be read.
+    assert path.read_bytes() == b"x" * 100_000
     os.close(pair[0])
     with pytest.raises(BrokenPipeError) as broken:
         fullbore.copy(path, pair[1])

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Args;
 
 use crate::inherited;
@@ -38,6 +39,9 @@ impl Read {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         // A report that could not be printed is refused before the run, not after it.
         inherited::stdout()?;
+        if inherited::stdin_was_closed() {
+            bail!("standard input is closed");
+        }
         let report = reader::run(&self.options)?;
         print(&report, &self.options, Role::Reader)?;
         Ok(ExitCode::SUCCESS)

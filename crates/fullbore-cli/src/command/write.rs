@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::json;
+use crate::inherited;
 use fullbore_lab::endpoint::{Options, Role, print, writer};
 
 /// Write to the pipe on stdout, as an experiment does
@@ -38,6 +39,7 @@ pub struct Write {
 impl Write {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         json::check(&self.options.json, "the reader", &[])?;
+        inherited::stdout()?;
         let report = writer::run(&self.options)?;
         print(&report, &self.options, Role::Writer)?;
         Ok(ExitCode::SUCCESS)

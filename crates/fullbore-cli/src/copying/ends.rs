@@ -62,8 +62,10 @@ impl Input {
         };
         let file = file.map_err(|error| self.bad(Doing::Open, "open", &error))?;
         let file = Arc::new(file);
-        // Found out here, so that no output is truncated for a directory.
+        // Found out here, so that no output is truncated for an input that cannot be read.
         self.refuse_directory(fstat(&*file))?;
+        fullbore_linux::can_be_read(file.as_fd())
+            .map_err(|errno| self.bad(Doing::Read, "read from", &errno.into()))?;
         if *self == Input::Stdin && file.metadata().is_ok_and(|data| data.is_file()) {
             // To close it would release the locks that this process has on the file (fcntl_locking(2)).
             mem::forget(Arc::clone(&file));

@@ -6,6 +6,7 @@ reads and writes: a GzipFile or an SSLSocket has a descriptor too, but one with 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import os
@@ -131,6 +132,8 @@ class Opened:
                 self._file.flush()
         if writes:
             flush_standard(self.fd)
+        else:
+            self._check_readable()
 
     def _open(self, path: Any, writes: bool) -> None:
         flags = os.O_WRONLY | os.O_CREAT if writes else os.O_RDONLY
@@ -143,6 +146,17 @@ class Opened:
             finally:
                 os.close(low)
         self.owns = True
+
+    def _check_readable(self) -> None:
+        """Refuses a source that cannot be read, before a sink is emptied for it."""
+        try:
+            if stat.S_ISDIR(os.fstat(self.fd).st_mode):
+                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+            # Without buffers, the kernel only checks the descriptor.
+            os.readv(self.fd, [])
+        except OSError as error:
+            self.close()
+            raise OSError(error.errno, error.strerror, self.name) from None
 
     def _find_read_ahead(self) -> None:
         """Begins at the position of the file object, which may have read ahead."""

@@ -453,6 +453,8 @@ fn what_is_closed_is_neither_an_empty_input_nor_an_output_that_takes_everything(
         ("$FB meter a >&-", "output"),
         ("$FB tee <&-", "input"),
         ("$FB tee x < a >&-", "output"),
+        ("$FB read <&-", "input"),
+        ("$FB write --bytes-to-pipe 1M >&-", "output"),
     ] {
         let output = shell(&dir, line);
         assert_code(&output, 1);
@@ -641,13 +643,19 @@ fn an_input_that_is_the_output_is_refused_if_it_is_a_pipe_or_a_disk() {
 }
 
 #[test]
-fn an_output_is_not_emptied_for_a_directory() {
-    let directory = tempfile::tempdir().unwrap();
-    let kept = directory.path().join("kept");
-    std::fs::write(&kept, "kept").unwrap();
-    let words = format!("copy -o {} {}", kept.display(), directory.path().display());
-    assert_code(&run(&words), 1);
-    assert_eq!(std::fs::read(&kept).unwrap(), b"kept");
+fn an_output_is_not_emptied_for_an_input_that_cannot_be_read() {
+    let dir = directory();
+    for line in [
+        "$FB copy -o a .",
+        "$FB copy -o a 0> x",
+        "$FB tee a 0> x",
+        "$FB meter -q -o a 0> x",
+        "$FB buffer -q -f -o a 0> x",
+    ] {
+        let kept = content(&dir, "a");
+        assert_code(&shell(&dir, line), 1);
+        assert_eq!(content(&dir, "a"), kept, "{line}");
+    }
 }
 
 #[test]
