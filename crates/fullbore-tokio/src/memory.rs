@@ -86,6 +86,14 @@ impl<E: End> Readiness<E> {
         }
         loop {
             ready!(self.nap.poll(cx));
+            // Before the call, although it is often ready: this makes a task whose end never has to wait yield to others.
+            match self.side.watched().poll_ready(cx, interest) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => {
+                    self.nap.was_not_vain();
+                    return Poll::Pending;
+                }
+            }
             let called = self.side.try_io(interest, || match call() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(("", Errno::AGAIN)),
                 done => Ok(done),
@@ -93,13 +101,6 @@ impl<E: End> Readiness<E> {
             if let Ok(done) = called {
                 self.nap.was_not_vain();
                 return Poll::Ready(done);
-            }
-            match self.side.watched().poll_ready(cx, interest) {
-                Poll::Ready(ready) => ready?,
-                Poll::Pending => {
-                    self.nap.was_not_vain();
-                    return Poll::Pending;
-                }
             }
             self.nap.was_vain();
         }

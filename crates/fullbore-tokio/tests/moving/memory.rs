@@ -1,6 +1,9 @@
 //! Bytes from memory into pipes and sockets, and back.
 
+use fullbore_tests::skipped;
 use fullbore_tokio::{Consumer, Producer, Sink, Source};
+use rustix::param::page_size;
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 use crate::common::ends::{content, same_bytes, tcp_pair};
@@ -96,6 +99,61 @@ fn what_a_dropped_write_has_not_accepted_is_not_sent() {
         };
         let (got, ()) = tokio::join!(reading, finishing);
         same_bytes(&got, &content()[..accepted], "accepted");
+    });
+}
+
+/// Runs `work`, whose end is always ready, and returns whether other tasks of the runtime got a turn meanwhile.
+async fn lets_others_run(work: impl Future<Output = ()>) -> bool {
+    let mut turns = 0;
+    let others = async {
+        loop {
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = work => {}
+        () = others => {}
+    }
+    turns > 0
+}
+
+#[test]
+fn an_end_that_is_always_ready_leaves_turns_to_other_tasks() {
+    const CALLS: usize = 250;
+    let _watch = watch("always ready");
+    runtime().block_on(async {
+        let pipe = fullbore::Pipe::new().unwrap();
+        let mut out = Producer::new(sender(pipe.writer)).unwrap();
+        out.write_all(b"x").await.unwrap();
+        out.flush().await.unwrap();
+        let sending = async {
+            for _ in 0..CALLS {
+                out.write_all(b"x").await.unwrap();
+                out.flush().await.unwrap();
+            }
+        };
+        assert!(lets_others_run(sending).await, "Producer");
+
+        // Each read gets one packet.
+        let (from, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::DIRECT).unwrap();
+        let wanted = (CALLS + 1).next_power_of_two() * page_size();
+        if fcntl_setpipe_size(&writer, wanted).is_err() {
+            return skipped("a pipe with room for many packets was refused");
+        }
+        for _ in 0..=CALLS {
+            rustix::io::write(&writer, b"x").unwrap();
+        }
+        let mut input = Consumer::new(receiver(from)).unwrap();
+        let mut byte = [0];
+        input.read_exact(&mut byte).await.unwrap();
+        let reading = async {
+            for _ in 0..CALLS {
+                input.read_exact(&mut byte).await.unwrap();
+            }
+        };
+        assert!(lets_others_run(reading).await, "Consumer");
     });
 }
 
