@@ -15,8 +15,9 @@ use super::accept::Outcome;
 use super::left::say;
 use super::observer::Observer;
 use super::runner::{Ending, Runner};
+use super::shelf::{OpenEnd, pipes_of};
 use super::stall::STALLED;
-use super::status::{code, was_ended_by_sigpipe, whole};
+use super::status::{code, how_it_failed, was_ended_by_sigpipe, whole};
 
 impl Runner<'_> {
     /// Keeps the write end of the pipe after a stage open, if that has to be done here.
@@ -50,10 +51,25 @@ impl Runner<'_> {
                 observer.watch.accepted(stage, what.clone());
             }
             self.stages[stage].outcome = Some(outcome.clone());
+            if outcome == Outcome::Failed && was_ended_by_sigpipe(status) {
+                self.say_that_an_end_came_early(stage, status);
+            }
             if outcome != Outcome::FailedAfterNext {
                 self.settle(stage, status, outcome.is_success());
             }
             self.held[stage] = None;
+        }
+    }
+
+    /// Says that the next stage has seen an end of its input that was none.
+    fn say_that_an_end_came_early(&self, stage: usize, status: ExitStatus) {
+        let is_early = self.whole.is_none() && self.noted.is_none() && !self.is_over();
+        if is_early && !self.options.sigpipe_fails {
+            let (number, next, text) = (stage + 1, stage + 2, &self.stages[stage].text);
+            let how = how_it_failed(status);
+            say(&format!(
+                "stage {number}, {text}, {how} because of another pipe than that to stage {next}, whose input has ended too early (--whole prevents that)"
+            ));
         }
     }
 
@@ -65,8 +81,8 @@ impl Runner<'_> {
             return started.outcome.clone();
         }
         let by_sigpipe = was_ended_by_sigpipe(status) && !self.options.sigpipe_fails;
-        // With --whole, SIGPIPE may not have come from another pipe than that to the next stage.
-        if status.success() || by_sigpipe && !(self.whole.is_some() && self.has_reader(stage)) {
+        // While the pipe to the next stage has a reader, SIGPIPE has come from another pipe.
+        if status.success() || by_sigpipe && !self.has_reader(stage) {
             return Some(Outcome::Succeeded);
         }
         // A signal of the terminal ends the pipeline, and what was ended here did not end by itself.
@@ -96,14 +112,27 @@ impl Runner<'_> {
         }
     }
 
-    /// Returns whether the pipe after a stage still has a reader, if that is known; the last stage has none.
+    /// Returns whether the pipe after a stage still has a reader; the last stage has none. Without a write end of the
+    /// pipe, only the first process of the next stage is looked at.
     fn has_reader(&self, stage: usize) -> bool {
         match (&self.whole, &self.held[stage]) {
             (Some(whole), _) => whole.has_reader(stage),
             // poll(2) reports POLLERR for a write end without readers.
             (None, Some(end)) => is_closed(end.as_fd()) != Ok(true),
-            (None, None) => true,
+            (None, None) => self.is_read_by_the_next(stage),
         }
+    }
+
+    /// Returns whether the first process of the next stage has the pipe after this stage open, as far as this user may
+    /// look.
+    fn is_read_by_the_next(&self, stage: usize) -> bool {
+        let running = self
+            .stages
+            .get(stage + 1)
+            .filter(|next| next.status.is_none());
+        let ends = running.and_then(|next| pipes_of(&next.pid.to_string()));
+        let reads = |end: &OpenEnd| !end.is_writer && Some(end.id) == self.stages[stage].pipe;
+        ends.is_some_and(|ends| ends.iter().any(reads))
     }
 
     /// Returns what `early` has to do with a failure that was not accepted.
@@ -121,11 +150,14 @@ impl Runner<'_> {
         }
     }
 
-    /// Returns the statuses of the stages; those that count as success are one.
+    /// Returns the statuses of the stages; those that count as success are one. That of the last stage counts as it is.
     fn statuses(&self) -> Vec<ExitStatus> {
-        let stages = self.stages.iter();
-        let counted = stages.filter_map(|stage| match stage.outcome {
+        let stages = self.stages.iter().enumerate();
+        let counted = stages.filter_map(|(number, stage)| match stage.outcome {
             Some(Outcome::Accepted(_)) => Some(ExitStatus::default()),
+            Some(Outcome::Succeeded) if number + 1 < self.stages.len() => {
+                Some(ExitStatus::default())
+            }
             _ => stage.status,
         });
         counted.collect()

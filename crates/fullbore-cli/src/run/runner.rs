@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fullbore_linux::memory_limit;
+use rustix::fs::fstat;
 use rustix::process::{Pid, Signal, getpid, set_child_subreaper, set_parent_process_death_signal};
 
 use super::accept::{Accept, Codes, Outcome};
@@ -96,6 +97,8 @@ pub(super) struct Started {
     /// The source of the stage, as it is printed.
     pub(super) text: String,
     pub(super) pid: Pid,
+    /// The device and the inode of the pipe that it writes to.
+    pub(super) pipe: Option<(u64, u64)>,
     pub(super) status: Option<ExitStatus>,
     /// What it was, once that is clear.
     pub(super) outcome: Option<Outcome>,
@@ -185,7 +188,10 @@ impl<'a> Runner<'a> {
         for (number, command) in plan.stages.iter().enumerate() {
             let pipe = (number < last).then(|| start::pipe(number + 1, last, wanted));
             let pipe = pipe.transpose()?;
+            let mut identity = None;
             if let Some((pipe, growth)) = &pipe {
+                let stat = fstat(&pipe.writer).context("fstat")?;
+                identity = Some((stat.st_dev, stat.st_ino));
                 if self.whole.is_some() {
                     self.others.shelf.put(number as u32, pipe.writer.as_fd())?;
                 }
@@ -217,6 +223,7 @@ impl<'a> Runner<'a> {
             self.stages.push(Started {
                 text,
                 pid,
+                pipe: identity,
                 status,
                 outcome,
             });

@@ -15,10 +15,8 @@ pub fn whole(statuses: &[ExitStatus], options: &Options) -> ExitStatus {
     if options.no_pipefail || !last.success() {
         return last;
     }
-    let failed = |status: &&ExitStatus| {
-        !status.success() && (options.sigpipe_fails || !was_ended_by_sigpipe(**status))
-    };
-    before.iter().rfind(failed).copied().unwrap_or(last)
+    let failed = before.iter().rfind(|status| !status.success());
+    failed.copied().unwrap_or(last)
 }
 
 /// Returns whether SIGPIPE ended the stage. A shell exits with this code if SIGPIPE has ended the program that it
@@ -56,24 +54,19 @@ mod tests {
     fn with_pipefail_the_last_that_failed_counts_and_otherwise_the_last() {
         let killed = ExitStatus::from_raw(9);
         let by_sigpipe = ExitStatus::from_raw(13);
-        let (all, usual, last) = ((true, true), (true, false), (false, false));
-        for (statuses, (pipefail, sigpipe_fails), expected) in [
-            (vec![exited(0), exited(0)], usual, 0),
-            (vec![exited(1), exited(2), exited(0)], usual, 2),
-            (vec![exited(1), exited(2), exited(0)], last, 0),
-            (vec![exited(0), killed], usual, 137),
-            (vec![killed, exited(0)], usual, 137),
-            (vec![killed, exited(3)], last, 3),
-            (vec![by_sigpipe, exited(0)], usual, 0),
-            (vec![exited(141), exited(0)], usual, 0),
-            (vec![exited(1), by_sigpipe, exited(0)], usual, 1),
-            (vec![by_sigpipe, exited(0)], all, 141),
-            (vec![exited(0), by_sigpipe], usual, 141),
-            (vec![by_sigpipe, exited(3)], usual, 3),
+        for (statuses, no_pipefail, expected) in [
+            (vec![exited(0), exited(0)], false, 0),
+            (vec![exited(1), exited(2), exited(0)], false, 2),
+            (vec![exited(1), exited(2), exited(0)], true, 0),
+            (vec![exited(0), killed], false, 137),
+            (vec![killed, exited(0)], false, 137),
+            (vec![killed, exited(3)], true, 3),
+            (vec![by_sigpipe, exited(0)], false, 141),
+            (vec![exited(0), by_sigpipe], false, 141),
+            (vec![by_sigpipe, exited(3)], false, 3),
         ] {
             let options = Options {
-                no_pipefail: !pipefail,
-                sigpipe_fails,
+                no_pipefail,
                 ..Options::default()
             };
             assert_eq!(code(whole(&statuses, &options)), expected, "{statuses:?}");

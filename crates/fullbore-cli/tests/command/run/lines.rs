@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Write;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -940,6 +941,32 @@ fn a_stage_that_sigpipe_ended_has_failed_only_where_that_is_asked_for() {
     assert_code(&run_line("", "exit 3 | yes | head -n 1"), 3);
     assert_code(&run_line("", "! yes | head -n 1"), 1);
     assert_code(&run_line("--sigpipe-fails --no-pipefail", "true"), 2);
+}
+
+#[test]
+fn sigpipe_while_the_next_stage_still_reads_is_a_failure() {
+    for dies in ["kill -PIPE $$", "exit 141"] {
+        let place = tempfile::tempdir().unwrap();
+        // It ends once `run` has said what it saw.
+        let stays = "for i in $(seq 30000); do test -e go && exit; sleep 0.01; done";
+        let line = format!("sh -c '{dies}' | sh -c 'cat; {stays}'");
+        let mut command = fullbore("run");
+        let mut child = start(command.arg(&line).current_dir(place.path()));
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut first = String::new();
+        said.read_line(&mut first).unwrap();
+        fs::write(place.path().join("go"), "").unwrap();
+        assert_code(&finish(child), 141);
+        assert!(
+            first.contains("another pipe than that to stage 2"),
+            "{first}"
+        );
+        let nothing_more = said.lines().next().is_none();
+        assert!(nothing_more, "{dies}");
+    }
+    // What is accepted is no failure.
+    let line = "sh -c 'exit 141' | sh -c 'cat; sleep 0.3'";
+    assert_quiet_success(&run_line("--accept 1=141", line));
 }
 
 #[test]
