@@ -48,10 +48,10 @@ impl Relay {
             self.0 = None;
         }
         match sent {
+            Ok(n @ 1..) => Ok(n),
+            Err(errno) if !is_refusal(errno) => Err(errno),
             // The pipe held bytes, so a 0 is a refusal, too (outcome.rs).
-            Ok(0) => plain(),
-            Err(errno) if is_refusal(errno) => plain(),
-            sent => sent,
+            _ => plain(),
         }
     }
 

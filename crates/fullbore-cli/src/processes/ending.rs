@@ -267,28 +267,29 @@ fn tell_stopped(
     signal: Signal,
     when_stopped: &dyn Fn(&[u32]),
 ) -> Told {
-    let (all, refused) = stop_all(find);
+    let (all, spared) = stop_all(find);
     when_stopped(&all);
-    let (mut deaf, mut untold) = (BTreeSet::new(), BTreeSet::new());
+    let (mut deaf, mut untold, mut refused) = (BTreeSet::new(), BTreeSet::new(), spared.clone());
     for &pid in &all {
         let is_below_deaf = parent(pid).is_some_and(|parent| deaf.contains(&parent));
         if is_below_deaf || goes_on(pid, signal) {
             deaf.insert(pid);
         }
-        if refused.contains(&pid) {
+        if spared.contains(&pid) {
             continue;
         }
         if is_below_deaf {
             untold.insert(pid);
-        } else if send(pid, signal).is_err() {
+        } else if send(pid, signal) == Err(Errno::PERM) {
             // It may be stopped, but not ended (SELinux).
             deaf.insert(pid);
+            refused.insert(pid);
         }
     }
     // Children first: a shell with job control takes a child that it finds stopped for one to leave behind.
-    for &pid in all.iter().rev() {
-        if signal != Signal::KILL && !refused.contains(&pid) {
-            let _ = send(pid, Signal::CONT);
+    for pid in all.iter().rev().filter(|pid| !spared.contains(pid)) {
+        if signal != Signal::KILL || refused.contains(pid) || untold.contains(pid) {
+            let _ = send(*pid, Signal::CONT);
         }
     }
     Told { refused, untold }

@@ -20,7 +20,8 @@ use rustix::process::{
 };
 use rustix::stdio::stderr;
 
-use super::left::end_all;
+use super::failure::FAILED;
+use super::left::{end_all, say};
 use super::shelf::{Shelf, is_wanted};
 use crate::error_text::with_limit;
 use crate::processes::ending;
@@ -170,13 +171,16 @@ fn hold(
     // No file system is kept busy.
     let _ = chdir("/");
     let said = hear_the_runner(&to_keeper, &mut to_runner, runner);
-    let waited = retry_on_intr(|| waitpid(Some(runner), WaitOptions::empty()));
-    // If its status is lost, it was no success.
-    let lost = Signal::KILL.as_raw();
-    let status = waited
-        .ok()
-        .flatten()
-        .map_or(lost, |(_, status)| status.as_raw());
+    let status = match retry_on_intr(|| waitpid(Some(runner), WaitOptions::empty())) {
+        Ok(Some((_, status))) => status.as_raw(),
+        lost => {
+            let why = lost.map_or_else(|errno| errno.to_string(), |_| "no child".to_owned());
+            say(&format!(
+                "the exit code of the pipeline is lost: wait4: {why}"
+            ));
+            i32::from(FAILED) << 8
+        }
+    };
     if ending::note_all_started(&said) {
         end_all(shelf, true, Signal::TERM, grace, ending::reap_all);
     }

@@ -68,7 +68,7 @@ impl Runner<'_> {
             let (number, next, text) = (stage + 1, stage + 2, &self.stages[stage].text);
             let how = how_it_failed(status);
             say(&format!(
-                "stage {number}, {text}, {how} because of another pipe than that to stage {next}, whose input has ended too early (--whole prevents that)"
+                "stage {number}, {text}, {how} because of another pipe than that to stage {next}, whose input may have ended too early (--whole prevents that)"
             ));
         }
     }

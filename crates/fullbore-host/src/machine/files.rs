@@ -85,10 +85,12 @@ pub fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     Some(value.trim()).filter(|value| !value.is_empty())
 }
 
-/// Returns whether an fd reads, writes or both, by the text of its file in /proc/PID/fdinfo.
+/// Returns whether an fd reads, writes or both, by the text of its file in /proc/PID/fdinfo; `None` if it only names a
+/// file (`O_PATH`).
 pub fn access_mode(fdinfo: &str) -> Option<OFlags> {
     let flags = u32::from_str_radix(field(fdinfo, "flags")?, 8).ok()?;
-    Some(OFlags::from_bits_retain(flags) & OFlags::RWMODE)
+    let flags = OFlags::from_bits_retain(flags);
+    (!flags.contains(OFlags::PATH)).then_some(flags & OFlags::RWMODE)
 }
 
 /// Returns the word in brackets, which in sysfs is the current setting: `always [madvise] never`.

@@ -156,8 +156,8 @@ class Pipeline:
     can deadlock, as with subprocess.Popen: communicate() does not.
 
     With `check`, wait(), communicate() and the end of the block raise a PipelineError that names the stage that
-    failed. A stage that SIGPIPE ended because a later one stopped reading has not failed. Only with `whole` is SIGPIPE
-    from a pipe that such a stage has made itself a failure.
+    failed. A stage that SIGPIPE ended because a later one stopped reading has not failed. Without `whole`,
+    SIGPIPE from a pipe that the stage has made itself is not seen as a failure.
 
     If an exception leaves the block, all processes and their descendants are terminated: by SIGTERM, and after
     `grace` seconds by SIGKILL. Otherwise the end of the block closes the pipes and waits.

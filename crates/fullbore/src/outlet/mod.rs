@@ -231,7 +231,7 @@ impl Outlet {
     /// accepts what that means for readers.
     ///
     /// # Errors
-    /// The errors of write(2), vmsplice(2) and splice(2), with the name of the call; `EIO` if a call moves nothing.
+    /// The errors of write(2), vmsplice(2) and splice(2), with the name of the call; `EIO` if write(2) moves nothing.
     pub(crate) unsafe fn send(
         &mut self,
         sink: BorrowedFd<'_>,
@@ -260,10 +260,9 @@ impl Outlet {
             let answer = unsafe { self.calls.vmsplice(pipe, bytes, SpliceFlags::empty()) };
             match answer {
                 Ok(n @ 1..) => return Ok(self.gave(n)),
+                Err(errno) if !linux::is_refusal(errno) => return Err(("vmsplice", errno)),
                 // write(2) either works, or returns the reason why not.
-                Ok(_) => self.copy_only(),
-                Err(errno) if linux::is_refusal(errno) => self.copy_only(),
-                Err(errno) => return Err(("vmsplice", errno)),
+                _ => self.copy_only(),
             }
         }
         self.copy(sink, bytes, at).map(Sent::Copied)
@@ -272,7 +271,7 @@ impl Outlet {
     /// Copies some of `bytes` into a pipe or a socket, or into a file at offset `at`, and returns how many.
     ///
     /// # Errors
-    /// The errors of write(2) and splice(2), with the name of the call; `EIO` if a call moves nothing.
+    /// The errors of write(2) and splice(2), with the name of the call; `EIO` if write(2) moves nothing.
     pub(crate) fn copy(
         &mut self,
         sink: BorrowedFd<'_>,

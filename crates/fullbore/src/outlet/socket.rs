@@ -61,7 +61,7 @@ impl Through {
     /// run, and nonblocking sends, are written directly; so is everything once a socket or splice(2) is refused.
     ///
     /// # Errors
-    /// The errors of write(2) and splice(2); `EIO` if a call moves nothing.
+    /// The errors of write(2) and splice(2); `EIO` if write(2) moves nothing.
     pub(super) fn write(
         &mut self,
         calls: &mut Calls,
@@ -98,20 +98,20 @@ impl Through {
                 return Ok((sent, Way::Socket));
             }
             match calls.splice(far.as_fd(), sink, left, flags, Ready::ToWrite) {
+                Ok(n @ 1..) => sent += n,
+                Err(errno) if !linux::is_refusal(errno) => break errno,
                 // The socket holds bytes: write(2) either works, or returns the reason why not.
-                Ok(0) => break Errno::OPNOTSUPP,
-                Ok(n) => sent += n,
-                Err(errno) => break errno,
+                _ => {
+                    *self = Through::Nothing;
+                    return match sent {
+                        0 => directly(calls, sink, bytes),
+                        _ => Ok((sent, Way::Socket)),
+                    };
+                }
             }
         };
-        let is_refused = linux::is_refusal(errno);
-        *self = match is_refused {
-            true => Through::Nothing,
-            false => Through::NewSocket,
-        };
+        *self = Through::NewSocket;
         match (sent, calls.waiter.stopped()) {
-            (0, _) if is_refused => return directly(calls, sink, bytes),
-            (_, _) if is_refused => {}
             (0, _) => return Err(("splice", errno)),
             (_, None) => *self = Through::Failed("splice", errno),
             (_, Some(Stopped::Interrupted)) => calls.waiter.note_signal(),

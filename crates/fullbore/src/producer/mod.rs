@@ -231,8 +231,8 @@ impl<Fd: AsFd> Producer<Fd> {
         ProducerReport {
             bytes: self.sent,
             way: match self.windows.way() {
-                Way::Copy => self.outlet.way_of_copies(),
-                way => way,
+                way if self.outlet.gives() && way != Way::Copy => way,
+                _ => self.outlet.way_of_copies(),
             },
             calls: self.outlet.calls.made(),
         }
@@ -536,7 +536,7 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     fn send_window(&mut self) -> Result<()> {
-        let from = self.windows.window.start;
+        let mut from = self.windows.window.start;
         let is_long = self.buffer().len() >= least_to_give(self.chunk());
         let offered = is_long && self.windows.may_be_given();
         let mut given = false;
@@ -549,6 +549,10 @@ impl<Fd: AsFd> Producer<Fd> {
             let sent = self.went(sent)?;
             given = matches!(sent, Sent::Given(_));
             self.windows.went(sent, self.sent);
+            if given {
+                // If the rest is copied, only its memory can be filled again.
+                from = self.windows.window.start;
+            }
         }
         match given {
             true => self.windows.after_giving(),

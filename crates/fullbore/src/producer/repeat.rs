@@ -35,6 +35,9 @@ const BLOCK: usize = 1024 * 1024;
 const MASTER: usize = 8 * 1024 * 1024;
 
 /// Patterns of at least this length are sent from memory, because they might not fit into a master pipe.
+/// How often tee(2) is called that duplicates nothing, before another way is used.
+const TRIES: usize = 64;
+
 const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 
 /// Sends a pattern repeatedly. [`ProducerOptions::repeat`](super::ProducerOptions::repeat) creates it. The reader sees
@@ -342,14 +345,15 @@ impl Master {
     fn tee(&self, calls: &mut Calls, sink: BorrowedFd<'_>, most: u64) -> Result<usize, Errno> {
         // The master is never empty, so 0 does not mean the end: another writer filled the output
         // between the check for room and the move (opipe_prep and link_pipe, fs/splice.c). The next
-        // call waits for room.
+        // call waits for room. Where all return 0, tee(2) is refused.
         let (source, most) = (self.pipe.reader.as_fd(), length(most.min(self.bytes)));
-        loop {
+        for _ in 0..TRIES {
             match calls.tee(source, sink, most, Ready::ToWrite)? {
                 0 => {}
                 n => return Ok(n),
             }
         }
+        Ok(0)
     }
 }
 

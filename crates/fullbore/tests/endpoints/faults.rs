@@ -317,6 +317,62 @@ fn a_call_that_is_refused_or_moves_nothing_is_followed_by_another_way() {
 }
 
 #[test]
+fn memory_that_a_pipe_refers_to_is_not_written_to_where_the_rest_of_it_was_copied() {
+    let _watch = watch("memory_that_a_pipe_refers_to_is_not_written_to");
+    for way in [Way::Fresh, Way::Recycle] {
+        for answer in [Err(Errno::PERM), Ok(0)] {
+            let pipe = Pipe::new().unwrap();
+            let options = ProducerOptions::new().way(way).chunk(CHUNK).pipe_size(0);
+            let mut out = options.open(&pipe.writer).unwrap();
+            let capacity = rustix::pipe::fcntl_getpipe_size(&pipe.writer).unwrap();
+            let is_usual = fullbore_linux::page_size() <= CHUNK / 4 && capacity >= CHUNK;
+            if !is_usual || !fullbore_linux::shares_pages() {
+                return fullbore_tests::skipped(
+                    "a pipe is small, or pages are large or not shared",
+                );
+            }
+            // So the first call gives half of the chunk, and the second one is refused.
+            let before = vec![0; capacity - CHUNK / 2];
+            rustix::io::write(&pipe.writer, &before).unwrap();
+            let (go, wait) = std::sync::mpsc::channel();
+            let more = go.clone();
+            let mut reader = std::fs::File::from(pipe.reader);
+            let reading = thread::spawn(move || {
+                let _ = wait.recv_timeout(Duration::from_secs(100));
+                let mut got = vec![0; CHUNK / 2];
+                reader.read_exact(&mut got).unwrap();
+                wait.recv().unwrap();
+                reader.read_to_end(&mut got).unwrap();
+                got
+            });
+            let verdict = |nth, _, _| {
+                (nth == 2).then(|| {
+                    go.send(()).unwrap();
+                    answer
+                })
+            };
+            let sent = answering(&[libc::SYS_vmsplice], verdict, || {
+                out.reserve(CHUNK).unwrap().fill(1);
+                out.commit(CHUNK).unwrap();
+                out.reserve(CHUNK / 4).unwrap().fill(2);
+            });
+            if sent.is_none() {
+                return;
+            }
+            more.send(()).unwrap();
+            out.commit(CHUNK / 4).unwrap();
+            out.finish().unwrap();
+            drop(pipe.writer);
+            let expected = [&before[..], &[1; CHUNK], &[2; CHUNK / 4]].concat();
+            assert!(reading.join().unwrap() == expected, "{way:?}, {answer:?}");
+        }
+    }
+}
+
+/// What a producer sends at once in a test.
+const CHUNK: usize = 64 * 1024;
+
+#[test]
 fn where_vmsplice_is_refused_fresh_and_recycle_copy() {
     for case in &CASES[1..3] {
         for errno in [Errno::NOSYS, Errno::PERM, Errno::ACCESS] {
