@@ -34,10 +34,10 @@ const BLOCK: usize = 1024 * 1024;
 /// The most bytes that a master pipe holds.
 const MASTER: usize = 8 * 1024 * 1024;
 
-/// Patterns of at least this length are sent from memory, because they might not fit into a master pipe.
 /// How often tee(2) is called that duplicates nothing, before another way is used.
 const TRIES: usize = 64;
 
+/// Patterns of at least this length are sent from memory, because they might not fit into a master pipe.
 const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 
 /// Sends a pattern repeatedly. [`ProducerOptions::repeat`](super::ProducerOptions::repeat) creates it. The reader sees
